@@ -2,12 +2,13 @@
  * The cost of a device command: rows that its Site and its Vhost write from the publish to the partner's
  * acknowledgement of its last event. Each alarm that is set counts as a row, as on the bill [rule 9].
  */
+
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
 import { charge, eventOf, type Partner } from '#workerd/partner.ts';
-import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { START_MS } from '#workerd/site-clock.ts';
 import { connectListening } from '#workerd/site-devices.ts';
 import { type Key, type Plant, siteOf, vhostOf } from '#workerd/world.ts';
@@ -35,7 +36,7 @@ afterEach(() => {
 
 /** A partner that consumes the events of commands, and a gateway that executes each at once. */
 async function openScene() {
-  const scene = await openPartnerWithPlant();
+  const scene = await setScene({ plant: true, partner: 'connected' });
   const gateway = await connectListening(scene.plant);
   await scene.partner.consume('event.status');
   await scene.partner.consume('event.execution');

@@ -2,13 +2,14 @@
  * The edge's metrics, from the objects that count to the scrape: nothing counted twice, nothing lost, and no
  * object waits for them.
  */
+
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { figure, metricsStub } from '#workerd/metrics.ts';
 import { hand, passingEvents } from '#workerd/outbox-events.ts';
 import { charge as chargePayload } from '#workerd/partner.ts';
-import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import {
   DAY,
   HOUR,
@@ -22,7 +23,6 @@ import {
 } from '#workerd/site-clock.ts';
 import { nthCommand, publish, rawTelemetry, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { newKeyedSite, newListeningSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { METRICS_BOUNDS } from '../../../durable-objects/metrics/ledger.ts';
@@ -51,7 +51,7 @@ async function untilFigure(
 
 describe('a queue in the metrics', () => {
   it('appears a minute later if it filled quickly and then does not change, with its depth and age, though its vhost sleeps', async () => {
-    const { key, siteId, partner, organization, leave } = await openPartner();
+    const { key, siteId, partner, organization, leave } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 7, { kind: 'alarm' });
     await leave();
     await passVhostTime(key, MINUTE);
@@ -65,7 +65,7 @@ describe('a queue in the metrics', () => {
   });
 
   it('counts a delivered message as unacked until its acknowledgement, then returns to 0, with its age', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     const queue = partner.queueName('event.status');
     const read = async () => [
       await ofQueue('queue_messages', key, queue, { state: 'ready' }),
@@ -87,7 +87,7 @@ describe('a queue in the metrics', () => {
   });
 
   it('appears also when it is the telemetry queue; partner queues are one series', async () => {
-    const { key, siteId, partner, organization } = await openPartner();
+    const { key, siteId, partner, organization } = await setScene({ partner: 'connected' });
     const pattern = `${organization.slug}.event.telemetry`;
     for (const queue of ['mine "1"', 'mine 2']) {
       await partner.declare(queue);
@@ -105,7 +105,7 @@ describe('a queue in the metrics', () => {
   });
 
   it('counts the messages that it gave up by reason: too old, delivered too often, rejected', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 3);
     const [first] = [(await partner.get('event.status')).delivery];
     partner.settle('discard', first ? [first] : []);
@@ -130,7 +130,7 @@ describe('a queue in the metrics', () => {
   });
 
   it('disappears when its key is revoked', async () => {
-    const { key, siteId } = await openPartner();
+    const { key, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 2);
     await passVhostTime(key, MINUTE);
     await untilFigure(() => figure('queue_messages', { key: key.id }), 2);
@@ -140,7 +140,7 @@ describe('a queue in the metrics', () => {
   });
 
   it('whose messages are acknowledged as they arrive makes its vhost send no report and set no alarm for a report', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     await partner.consume('event.status');
     await passVhostTime(key, 61 * SECOND);
     // The client shows a sign of life, or the vhost would send it nothing.
@@ -160,7 +160,7 @@ describe('a queue in the metrics', () => {
 
 describe('commands in the metrics', () => {
   it('are counted by acknowledgement; one that the vhost submits again under its publishId counts once', async () => {
-    const { plant, partner } = await newKeyedSite();
+    const { plant, partner } = await setScene({ plant: true, key: true });
     const REJECTED = { status: 'REJECTED', code: 'INVALID_COMMAND' };
     const before = [
       (await figure('command_acknowledgements_total', REJECTED)) ?? 0,
@@ -190,8 +190,8 @@ describe('commands in the metrics', () => {
   });
 
   it('go to counting objects, and not to the metrics object, from a site and from a vhost', async () => {
-    const { plant, partner } = await newKeyedSite();
-    const vhost = await openPartnerWithPlant();
+    const { plant, partner } = await setScene({ plant: true, key: true });
+    const vhost = await setScene({ plant: true, partner: 'connected' });
     const own = await metricsStub().totals();
     const before = (await figure('command_acknowledgements_total')) ?? 0;
     await partner.submit(charge());
@@ -203,7 +203,7 @@ describe('commands in the metrics', () => {
   });
 
   it('count as a FAILED execution and as a COMMAND_EXPIRED alarm if they expire', async () => {
-    const { plant, partner } = await newKeyedSite();
+    const { plant, partner } = await setScene({ plant: true, key: true });
     const [failed, expired] = [
       (await figure('executions_total', { status: 'FAILED' })) ?? 0,
       (await figure('alarms_raised_total', { type: 'COMMAND_EXPIRED' })) ?? 0,
@@ -215,7 +215,7 @@ describe('commands in the metrics', () => {
   });
 
   it('for an unknown site are counted as DEVICE_OFFLINE rejections, by their vhost', async () => {
-    const { partner, key } = await openPartnerWithPlant();
+    const { partner, key } = await setScene({ plant: true, partner: 'connected' });
     const OFFLINE = { status: 'REJECTED', code: 'DEVICE_OFFLINE' };
     const before = (await figure('command_acknowledgements_total', OFFLINE)) ?? 0;
     await partner.ask(partner.command(crypto.randomUUID(), 'device', chargePayload()));
@@ -226,7 +226,7 @@ describe('commands in the metrics', () => {
 
 describe('messages of devices in the metrics', () => {
   it('are counted by reason if they are dropped: one with a wrong signature adds one to SIGNATURE', async () => {
-    const { plant, gateway, link } = await newListeningSite();
+    const { plant, gateway, link } = await setScene({ gateway: 'listening' });
     const dropped = (reason: string) => figure('device_dropped_messages_total', { reason });
     const [signature, malformed] = [(await dropped('SIGNATURE')) ?? 0, (await dropped('MALFORMED')) ?? 0];
     await sendTelemetry(link, gateway, { gridPowerKw: 1 });
@@ -241,10 +241,10 @@ describe('messages of devices in the metrics', () => {
 
 describe('the metrics object', () => {
   it('keeps the scraped values after a restart: no counter goes back, and an unchanged queue is still listed', async () => {
-    const { plant, partner } = await newKeyedSite();
+    const { plant, partner } = await setScene({ plant: true, key: true });
     await partner.submit(charge());
     await passTime(plant.id, 2 * MINUTE);
-    const { key, siteId } = await openPartner();
+    const { key, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 3);
     await passVhostTime(key, MINUTE);
     await untilFigure(() => figure('queue_messages', { key: key.id }), 3);
@@ -318,7 +318,7 @@ describe('the metrics object', () => {
   });
 
   it('counts an object as awake for five minutes after its last report, even when the metrics object itself slept', async () => {
-    const { plant, link, gateway } = await newListeningSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'listening' });
     // Other tests used other times.
     await runInDurableObject(metricsStub(), (_metrics, { storage }) => {
       storage.sql.exec('UPDATE reporter SET seen_ms = 0');
@@ -340,7 +340,7 @@ describe('the metrics object', () => {
   it('gets two to four reports in ten minutes from a site that works continuously, and all of its counts', async () => {
     const report = vi.spyOn(Metrics.prototype, 'report');
     const add = vi.spyOn(Metrics.prototype, 'add');
-    const { plant, partner, link, gateway } = { ...(await newListeningSite()) };
+    const { plant, partner, link, gateway } = { ...(await setScene({ gateway: 'listening' })) };
     report.mockClear();
     add.mockClear();
     for (let second = 0; second < 600; second += 5) {
@@ -367,7 +367,7 @@ describe('a failing metrics object', () => {
       vi.spyOn(console, 'warn').mockReturnValue(undefined);
       const report = vi.spyOn(Metrics.prototype, 'report').mockImplementation(answer as () => never);
       const add = vi.spyOn(Metrics.prototype, 'add').mockImplementation(answer as () => never);
-      const { plant, gateway, partner, link } = await newListeningSite();
+      const { plant, gateway, partner, link } = await setScene({ gateway: 'listening' });
       const executed = (await figure('executions_total', { status: 'COMPLETED' })) ?? 0;
       for (let n = 1; n <= 3; n++) {
         expect(await partner.acknowledge(charge(n))).toMatchObject({ status: 'ACCEPTED' });
@@ -377,7 +377,7 @@ describe('a failing metrics object', () => {
       expect(report).toHaveBeenCalled();
       expect(add).toHaveBeenCalled();
       // The same for a vhost: events arrive and leave while its reports fail.
-      const scene = await openPartner();
+      const scene = await setScene({ partner: 'connected' });
       await hand(scene.key, scene.siteId, 1, 3);
       await passVhostTime(scene.key, 2 * MINUTE);
       await scene.partner.consume('event.status');

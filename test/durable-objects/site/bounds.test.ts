@@ -1,5 +1,7 @@
 /** The storage that a hostile device can use in a site is bounded, whatever its frames contain [rule 9]. */
+
 import type { DeviceTestLink } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectTo,
@@ -12,7 +14,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { evictSite, factOf, numberOf } from '#workerd/site-rows.ts';
-import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createLinked, siteOf } from '#workerd/world.ts';
 import { MAX_BATCH_FRAMES, MAX_MESSAGE_CHARS } from '../../../protocol/link/batch.ts';
@@ -41,7 +42,7 @@ async function sendHuge(link: DeviceTestLink, gateway: DeviceCredential): Promis
 
 describe('one link message', () => {
   it('a link message with 256 frames is stored completely [rule 9]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const data = '{"gridPowerKw":1}';
     const messages = Array.from({ length: MAX_BATCH_FRAMES }, () => rawTelemetry(gateway, { data }));
     expect(await publishAll(link, messages)).toEqual(Array(MAX_BATCH_FRAMES).fill(true));
@@ -49,7 +50,7 @@ describe('one link message', () => {
   });
 
   it('the Site closes the link after a message longer than any that a bridge sends, and stores nothing of it [rule 1]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const payload = rawTelemetry(gateway, { data: '{"gridPowerKw":1}' });
     const tooLong = payload + ' '.repeat(MAX_MESSAGE_CHARS);
     link.send({ kind: 'publish', seq: 1, topic: 'telemetry', payload: tooLong });
@@ -65,7 +66,7 @@ describe('one telemetry message', () => {
     ['a name of 128 characters is stored', 1, 128, 1],
     ['a name of 129 characters is dropped as MALFORMED', 1, 129, 0],
   ])('a telemetry message with %s [C-3.13]', async (_what, count, nameLength, storedBlocks) => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const names = Array.from({ length: count }, (_none, index) => String(index).padStart(nameLength, 'n'));
     const data = JSON.stringify(Object.fromEntries(names.map((name) => [name, 1])));
     expect(await publish(link, rawTelemetry(gateway, { data }))).toBe(true);
@@ -74,7 +75,7 @@ describe('one telemetry message', () => {
   });
 
   it('a telemetry message of over 1 MB creates no journal row of over 1 MB [rule 9]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":1}' }));
     await sendHuge(link, gateway);
     expect(await numberOf(plant.id, LONGEST_ROW.journal)).toBeGreaterThan(0);
@@ -82,7 +83,7 @@ describe('one telemetry message', () => {
   });
 
   it('a telemetry message that is too long for a row is rejected without closing the link [rule 3]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":1}' }));
     expect(await sendHuge(link, gateway)).toBe('refused');
     setClock(START_MS + MINUTE);
@@ -94,7 +95,7 @@ describe('one telemetry message', () => {
 
 describe('names of signals', () => {
   it('messages with unprintable signal names are dropped and counted, and the next valid message is stored [C-3.13]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     for (let round = 0; round < 4; round++) {
       const data = manySignals(1_000, `\u0001${'\u0000'.repeat(20)}${round}-`);
       expect(await publish(link, rawTelemetry(gateway, { data }))).toBe(true);
@@ -105,7 +106,7 @@ describe('names of signals', () => {
   });
 
   it('the site keeps the 500 unknown signal names with the newest values, and all known names [C-3.13]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":7,"BESS-1/socPercent":50}' }));
     for (let round = 0; round < 5; round++) {
       setClock(START_MS + (round + 1) * 10 * SECOND);
@@ -127,7 +128,7 @@ describe('names of signals', () => {
   });
 
   it('signals of a sub-device are accepted only from the gateway and from the device linked to it [C-3.13]', async () => {
-    const { organization, plant, gateway } = await newSite();
+    const { organization, plant, gateway } = await setScene({ plant: true });
     const linked = await createLinked(organization, plant.id, { externalId: 'METER-2', assetType: 'METER' });
     const link = await connectTo(plant.id, gateway.id);
     const other = await connectTo(plant.id, linked.id);
@@ -141,7 +142,7 @@ describe('names of signals', () => {
 
 describe('stored data over time', () => {
   it('the stored latest values stay under 1 MB, however many signal names a device invents [rule 9]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     for (let round = 0; round < 14; round++) {
       setClock(START_MS + round * 10 * SECOND);
       await publish(link, rawTelemetry(gateway, { data: inventedSignals(round) }));
@@ -150,7 +151,7 @@ describe('stored data over time', () => {
   });
 
   it('connection ids are deleted after their bridge proof is stale: with a dial a minute at most four are stored [rule 1]', async () => {
-    const { plant } = await newConnectedSite();
+    const { plant } = await setScene({ gateway: 'connected' });
     for (let minute = 1; minute <= 10; minute++) {
       setClock(START_MS + minute * MINUTE);
       await connectTo(plant.id, plant.gateway.id);
@@ -159,7 +160,7 @@ describe('stored data over time', () => {
   });
 
   it('journal blocks older than a week are deleted, and the latest values survive an eviction [C-4.5]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const day = 24 * 60 * MINUTE;
     for (const at of [0, 1, 2, 6, 6.5, 8, 9]) {
       setClock(START_MS + at * day);

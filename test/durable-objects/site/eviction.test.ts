@@ -1,5 +1,7 @@
 /** An eviction may happen between any two events: all state is in SQLite, on the sockets, or due again. */
+
 import type { DeviceTestLink } from '#workerd/links.ts';
+import { type ListenedScene, setScene } from '#workerd/scene.ts';
 import { alarmAt, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
@@ -11,7 +13,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
-import { type ListenedScene, newListenedSite, newRunningSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
@@ -79,7 +80,7 @@ describe('a command from its submission to COMPLETED', () => {
   );
 
   it('is sent again with its cmdId on the next link after each crash that closed the sockets, until it completes [rule 8]', async () => {
-    const { plant, listener, partner } = await newListenedSite();
+    const { plant, listener, partner } = await setScene({ plant: true, partner: 'listening' });
     const lost = await connectListening(plant);
     await partner.submit(charge());
     const { cmdId } = await nthCommand(lost, 1);
@@ -124,7 +125,7 @@ describe('due work after an eviction', () => {
   );
 
   it('a command without an ack is sent three times and ends FAILED, although the site is evicted between the tries [C-7.8]', async () => {
-    const { plant, partner, link } = await newRunningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening', partner: 'listening' });
     await partner.submit(charge());
     for (let tries = 1; tries < 3; tries++) {
       await evictSite(plant.id);
@@ -138,7 +139,7 @@ describe('due work after an eviction', () => {
   });
 
   it('a site that wakes with overdue work sets its alarm for now, and the alarm does the work [rule 10]', async () => {
-    const { plant, partner } = await newListenedSite();
+    const { plant, partner } = await setScene({ plant: true, partner: 'listening' });
     await partner.submit(charge());
     await passTime(plant.id, 14 * MINUTE);
     const missedMs = await alarmAt(plant.id);

@@ -1,10 +1,11 @@
 /** An idle site: no alarm before something is due, and never a timer. */
+
 import { vi } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { alarmAt, DAY, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, connectListening, nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
-import { newKeyedSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, type Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createOrganization, createPlant, type Plant } from '#workerd/world.ts';
@@ -35,7 +36,7 @@ describe('the alarms and timers of a site', () => {
   }
 
   it('a site with a silent, connected device sets its alarm to 90 s after the last frame of the device [rule 10]', async () => {
-    const { plant, partner } = await newKeyedSite();
+    const { plant, partner } = await setScene({ plant: true, key: true });
     const timers = siteTimers();
     const link = await runLoop(plant, partner);
     await passTime(plant.id, 20 * SECOND);
@@ -48,7 +49,7 @@ describe('the alarms and timers of a site', () => {
   });
 
   it('a site without connections becomes idle: it has no timer, and only one alarm, for the messageIds after seven days [rule 10]', async () => {
-    const { plant, partner } = await newKeyedSite();
+    const { plant, partner } = await setScene({ plant: true, key: true });
     const timers = siteTimers();
     const link = await runLoop(plant, partner);
     link.socket.close(1000, 'bye');
@@ -62,7 +63,7 @@ describe('the alarms and timers of a site', () => {
   });
 
   it('a site with unsent events runs no timer, so that it can be evicted between any two messages [rule 10]', async () => {
-    const { plant, partner } = await newKeyedSite();
+    const { plant, partner } = await setScene({ plant: true, key: true });
     const timers = siteTimers();
     const link = await connectListening(plant);
     for (const [second, gridPowerKw] of [0, 4, 5, 10, 12].entries()) {
@@ -82,7 +83,7 @@ describe('the alarms and timers of a site', () => {
   });
 
   it('the telemetry event of each minute needs no alarm while the device sends every 5 s, but one after it stops [C-8.2]', async () => {
-    const { plant } = await newKeyedSite();
+    const { plant } = await setScene({ plant: true, key: true });
     const link = await connectListening(plant);
     await answerPings(plant.id);
     let alarms = 0;
@@ -102,7 +103,7 @@ describe('the alarms and timers of a site', () => {
   });
 
   it('a site that is evicted every 20 s runs at most 25 alarms in ten minutes: for its telemetry event and checks [rule 10]', async () => {
-    const { plant } = await newKeyedSite();
+    const { plant } = await setScene({ plant: true, key: true });
     const link = await connectListening(plant);
     await answerPings(plant.id);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1, 'BESS-1/powerKw': 1 });
@@ -117,7 +118,7 @@ describe('the alarms and timers of a site', () => {
   });
 
   it('an evicted site whose device has sent nothing since it connected runs about one alarm a minute at most [rule 10]', async () => {
-    const { plant } = await newKeyedSite();
+    const { plant } = await setScene({ plant: true, key: true });
     await connectListening(plant);
     await rowsOf(plant.id, 'UPDATE device SET connected_at_ms = NULL');
     await evictSite(plant.id);

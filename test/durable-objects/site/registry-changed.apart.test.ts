@@ -2,6 +2,7 @@
  * A registry change is in force in a Site as soon as the notified Site has applied it, without waiting for
  * the poll, and is applied once [C-2.2].
  */
+
 import { beforeEach, vi } from 'vitest';
 import {
   addBattery,
@@ -15,12 +16,12 @@ import {
   revokeKey,
 } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { readCommands } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, openSessions, repair, rowsOf } from '#workerd/site-rows.ts';
-import { newListeningSite, newRunningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { addPlant, createKey, createOrganization, createPlant } from '#workerd/world.ts';
@@ -37,7 +38,7 @@ const chargeOf = (deviceId: string) => submission('device', batch(batteryCommand
 
 /** A site that has read its copy of the registry, without a battery BESS-7. */
 async function newReadSite() {
-  const { scene, plant, partner } = await newSite();
+  const { scene, plant, partner } = await setScene({ plant: true });
   expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(NOT_THERE);
   return { ...scene, withBattery: addBattery(plant, 'BESS-7') };
 }
@@ -52,7 +53,7 @@ describe('an applied registry change', () => {
   });
 
   it('removing a sub-device immediately ends its waiting command FAILED [C-2.2]', async () => {
-    const { organization, plant, partner } = await newSite();
+    const { organization, plant, partner } = await setScene({ plant: true });
     await partner.submit(charge());
     await changeAndNotifySite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
     const rows = await rowsOf<{ status: string }>(plant.id, 'SELECT status FROM command');
@@ -77,7 +78,10 @@ describe('an applied registry change', () => {
   });
 
   it('a new key gets alarms, and a revoked key gets none [C-8.1]', async () => {
-    const { organization, plant, key, listener, link } = await newRunningSite();
+    const { organization, plant, key, listener, link } = await setScene({
+      gateway: 'listening',
+      partner: 'listening',
+    });
     const late = await createKey(organization);
     const listeners = [listener, await listen(organization, late)];
     // The vhost of the revoked key does not know about it: it would accept every event.
@@ -264,7 +268,7 @@ describe('a registry change that a site cannot apply', () => {
 
 describe('a deleted plant', () => {
   it('a notification of the deletion ends sessions and open commands immediately, and may be repeated [C-3.2]', async () => {
-    const { organization, plant, link, partner } = await newListeningSite();
+    const { organization, plant, link, partner } = await setScene({ gateway: 'listening' });
     await partner.submit(charge());
     const version = await changeAndNotifySite(organization, plant.id, removePlant(plant));
     expect(await openSessions(plant.id)).toBe(0);

@@ -1,4 +1,5 @@
 /** A Site's copy of D1: its maximum age for a decision, and the effect of rows that D1 no longer has. */
+
 import { runInDurableObject } from 'cloudflare:test';
 import { beforeEach, vi } from 'vitest';
 import {
@@ -10,13 +11,13 @@ import {
   removeSubDevice,
 } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, watchRegistry } from '#workerd/registry-reads.ts';
+import { setScene } from '#workerd/scene.ts';
 import { turn } from '#workerd/site-calls.ts';
 import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { columnOf, evictSite, numberOf, openSessions } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
@@ -41,7 +42,7 @@ const chargeOf = (deviceId: string) => submission('device', batch(batteryCommand
 
 describe('the registry copy that decides a submission', () => {
   it('a copy that is 20 minutes old is read again from D1 before the decision [C-2.2]', async () => {
-    const { organization, plant, partner } = await newSite();
+    const { organization, plant, partner } = await setScene({ plant: true });
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject({ rejectionCode: 'DEVICE_OFFLINE' });
     await changeRegistry(organization, addBattery(plant, 'BESS-7'));
     setClock(START_MS + STALE_MS);
@@ -49,7 +50,7 @@ describe('the registry copy that decides a submission', () => {
   });
 
   it('a copy is not read again for 15 minutes, neither by submissions nor after an eviction [rule 9]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(charge());
     const reads = watchRegistry();
     setClock(START_MS + POLL_MS - 1);
@@ -63,7 +64,7 @@ describe('the registry copy that decides a submission', () => {
   });
 
   it('a copy that is 15 minutes old still decides the submission, and D1 is read again afterwards [rule 9]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(charge());
     const reads = watchRegistry();
     setClock(START_MS + POLL_MS);
@@ -76,7 +77,7 @@ describe('the registry copy that decides a submission', () => {
   });
 
   it('a copy decides until it is 20 minutes old, even if D1 does not answer [rule 7]', async () => {
-    const { partner } = await newSite();
+    const { partner } = await setScene({ plant: true });
     await partner.submit(charge());
     hangRegistry();
     setClock(START_MS + STALE_MS - 1);
@@ -84,7 +85,7 @@ describe('the registry copy that decides a submission', () => {
   });
 
   it('after a failed read of D1, the first submission a minute or more later starts another read [rule 9]', async () => {
-    const { partner } = await newSite();
+    const { partner } = await setScene({ plant: true });
     await partner.submit(charge());
     const reads = failRegistry();
     const readsAt = async (sinceMs: number) => {
@@ -103,7 +104,7 @@ describe('the registry copy that decides a submission', () => {
   });
 
   it('the age of a copy survives an eviction [rule 9]', async () => {
-    const { organization, plant, partner } = await newSite();
+    const { organization, plant, partner } = await setScene({ plant: true });
     await partner.submit(charge());
     await changeRegistry(organization, addBattery(plant, 'BESS-7'));
     setClock(START_MS + STALE_MS);
@@ -112,7 +113,7 @@ describe('the registry copy that decides a submission', () => {
   });
 
   it('a submit with an old copy fails if D1 fails, and can be repeated [C-6.4]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(charge());
     setClock(START_MS + STALE_MS);
     failRegistry();
@@ -124,7 +125,7 @@ describe('the registry copy that decides a submission', () => {
   });
 
   it('a submit with an old copy waits at most 3 s for D1, and then fails and records nothing [C-6.4]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(charge());
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: START_MS + STALE_MS });
     const reads = hangRegistry();
@@ -150,7 +151,7 @@ describe('the registry copy that decides a submission', () => {
   });
 
   it('concurrent submits with an old copy read D1 once [rule 4]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const first = watchRegistry();
     await new Submitter(plant.id).submit(charge());
     const reads = first.count;
@@ -162,7 +163,7 @@ describe('the registry copy that decides a submission', () => {
 
 describe('a plant that D1 no longer has', () => {
   it('the site of a deleted plant closes its sessions, ends open commands FAILED PLANT_GONE and rejects new ones [C-3.2]', async () => {
-    const { organization, plant, link, partner } = await newListeningSite();
+    const { organization, plant, link, partner } = await setScene({ gateway: 'listening' });
     await partner.submit(charge());
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
     link.send({ kind: 'subscribed', commands: false });
@@ -188,7 +189,7 @@ describe('a plant that D1 no longer has', () => {
   });
 
   it('the site of a deleted plant becomes idle: after half an hour it runs no alarm [rule 10]', async () => {
-    const { organization, plant, link, partner } = await newListeningSite();
+    const { organization, plant, link, partner } = await setScene({ gateway: 'listening' });
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     await partner.submit(charge());
     await changeAndNotifySite(organization, plant.id, removePlant(plant));
@@ -198,7 +199,7 @@ describe('a plant that D1 no longer has', () => {
   });
 
   it('a site that gets no notification notices the deletion of its plant at the next submission with an old copy [C-3.2]', async () => {
-    const { organization, plant, link, partner } = await newListeningSite();
+    const { organization, plant, link, partner } = await setScene({ gateway: 'listening' });
     await partner.submit(charge());
     await changeRegistry(organization, removePlant(plant));
     setClock(START_MS + STALE_MS);
@@ -207,7 +208,7 @@ describe('a plant that D1 no longer has', () => {
   });
 
   it('a site does not treat its plant as deleted when D1 fails [rule 7]', async () => {
-    const { organization, plant, link, partner } = await newListeningSite();
+    const { organization, plant, link, partner } = await setScene({ gateway: 'listening' });
     await partner.submit(charge());
     const version = await changeRegistry(organization);
     failRegistry();
@@ -220,7 +221,7 @@ describe('a plant that D1 no longer has', () => {
 
 describe('a sub-device that D1 no longer has', () => {
   it('removing a sub-device ends only its own waiting commands, FAILED DEVICE_OFFLINE [C-2.2]', async () => {
-    const { organization, plant, partner } = await newSite();
+    const { organization, plant, partner } = await setScene({ plant: true });
     await partner.submit(charge(), submission('mode', { mode: 'STANDARD' }));
     await changeAndNotifySite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
     expect(await partner.acknowledge(charge())).toMatchObject({ rejectionCode: 'DEVICE_OFFLINE' });
@@ -233,7 +234,7 @@ describe('a sub-device that D1 no longer has', () => {
   });
 
   it('removing a sub-device does not end the other items of a waiting batch [C-7.8]', async () => {
-    const { organization, plant, partner } = await newSite();
+    const { organization, plant, partner } = await setScene({ plant: true });
     const stop = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' } as const;
     await partner.submit(submission('device', batch(batteryCommand(5), stop)));
     await changeAndNotifySite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));

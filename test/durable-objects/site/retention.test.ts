@@ -2,7 +2,9 @@
  * The storage of a Site is bounded in bytes and rows: the agenda deletes the oldest, and new data is never
  * rejected for it [rule 9].
  */
+
 import { vi } from 'vitest';
+import { type LinkedScene, setScene } from '#workerd/scene.ts';
 import { boundSite } from '#workerd/site-bounds.ts';
 import { alarmAt, DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
@@ -19,13 +21,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { breakWrites, columnOf, evictSite, numberOf, repair } from '#workerd/site-rows.ts';
-import {
-  type LinkedScene,
-  newConnectedSite,
-  newListeningSite,
-  newRunningSite,
-  newSite,
-} from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, type Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
@@ -56,7 +51,7 @@ const refused = (index: number) => submission('site-setpoint', { nonsense: 'x'.r
 
 describe('the journal at its budget', () => {
   it('the journal deletes its oldest blocks by the agenda until it is within its budget [rule 9]', async () => {
-    const { scene, plant } = await newConnectedSite();
+    const { scene, plant } = await setScene({ gateway: 'connected' });
     await boundSite(plant.id, { journalBytes: 200 * KIB });
     await fillJournal(scene, 20);
     await trim(plant);
@@ -70,7 +65,7 @@ describe('the journal at its budget', () => {
   });
 
   it('readings are stored in a transaction of their own, so that a failed deletion loses none [rule 9]', async () => {
-    const { scene, plant, link, gateway } = await newConnectedSite();
+    const { scene, plant, link, gateway } = await setScene({ gateway: 'connected' });
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await answerPings(plant.id);
     await boundSite(plant.id, { journalBytes: 50 * KIB });
@@ -87,7 +82,7 @@ describe('the journal at its budget', () => {
   });
 
   it('after an eviction the journal counts all stored blocks again, and deletes those over its budget [rule 9]', async () => {
-    const { scene, plant, link, gateway } = await newConnectedSite();
+    const { scene, plant, link, gateway } = await setScene({ gateway: 'connected' });
     await fillJournal(scene, 20);
     await boundSite(plant.id, { journalBytes: 100 * KIB });
     await sendTelemetry(link, gateway, { gridPowerKw: 5 });
@@ -96,7 +91,7 @@ describe('the journal at its budget', () => {
   });
 
   it('the journal keeps its open block and the nonces of the last ten minutes, whatever its budget [C-3.8]', async () => {
-    const { scene, plant, link, gateway } = await newConnectedSite();
+    const { scene, plant, link, gateway } = await setScene({ gateway: 'connected' });
     await answerPings(plant.id);
     await boundSite(plant.id, { journalBytes: 1 });
     const replayed = () => publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":666}' }));
@@ -126,7 +121,7 @@ describe('the command log at its budget', () => {
   }
 
   it('the command log deletes its oldest rows, and its pages and total stay correct [C-4.3]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await boundSite(plant.id, { commandLogBytes: 200 * KIB });
     await fillLog(partner, 300);
     await trim(plant);
@@ -141,7 +136,7 @@ describe('the command log at its budget', () => {
   });
 
   it('the command log keeps an open command, even the oldest, and its end is reported and logged [C-7.8]', async () => {
-    const { plant, listener, partner, link } = await newRunningSite();
+    const { plant, listener, partner, link } = await setScene({ gateway: 'listening', partner: 'listening' });
     await answerPings(plant.id);
     await boundSite(plant.id, { commandLogBytes: 50 * KIB });
     await partner.submit(charge());
@@ -164,7 +159,7 @@ describe('the command log at its budget', () => {
   });
 
   it('an emergency and an EMERGENCY setpoint are executed as usual while log rows cannot be deleted [rule 9]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const least = { journalBytes: 1, messageIdBytes: 1, outboxRows: 1 };
     await boundSite(plant.id, { commandLogBytes: 10 * KIB, ...least });
@@ -183,7 +178,7 @@ describe('the command log at its budget', () => {
   });
 
   it('the command log deletes its rows in steps of at most 1 000 [rule 9]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await fillLog(partner, 2_000);
     await boundSite(plant.id, { commandLogBytes: 100 * KIB });
     const total = async () => (await readCommands(plant.id)).total;
@@ -205,7 +200,7 @@ describe('messageIds', () => {
   const known = 'SELECT count(*) FROM message_id';
 
   it('are deleted after seven days by the alarm, even without telemetry [C-7.3]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(charge(), submission('site-setpoint', { nonsense: true }));
     await passTime(plant.id, 7 * DAY - MINUTE);
     await partner.submit(charge());
@@ -219,7 +214,7 @@ describe('messageIds', () => {
   });
 
   it('over their budget are deleted too, the oldest first [rule 9]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const sent = Array.from({ length: 600 }, (_none, index) => refused(index));
     for (let at = 0; at < sent.length; at += 50) {
       setClock(START_MS + at * SECOND);
@@ -240,7 +235,7 @@ describe('messageIds', () => {
 
 describe('the outbox of a key whose Vhost stores nothing', () => {
   it('keeps the newest events within its budget, and the site still stores telemetry and sends commands [rule 9]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     const { Vhost } = await import('../../../durable-objects/vhost.ts');
     vi.spyOn(console, 'warn').mockReturnValue(undefined);
     vi.spyOn(Vhost.prototype, 'receive').mockResolvedValue({ received: 0, gone: false });

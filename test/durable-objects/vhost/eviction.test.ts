@@ -1,16 +1,17 @@
 /**
  * A vhost that leaves memory, with or without its sockets: its leases, and the messages that wait (rule 8).
  */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';
 import { untilStored, vhostRows } from '#workerd/partner.ts';
-import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { vhostOf } from '#workerd/world.ts';
 
 describe('a vhost that sleeps with its sockets open', () => {
   it('keeps leases: no message is delivered twice, and an acknowledgement still settles its message (rule 8)', async () => {
-    const { key, partner, restart, held } = await openHolder(5, { prefetch: 3 });
+    const { key, partner, restart, held } = await setScene({ held: { count: 5, prefetch: 3 } });
     await evictDurableObject(vhostOf(key.id));
     await partner.quiet();
     expect(markedNumbers(partner)).toEqual(['1', '2', '3']);
@@ -25,7 +26,7 @@ describe('a vhost that sleeps with its sockets open', () => {
   });
 
   it('keeps leases over several sleeps: the client can still requeue one and discard another (rule 8)', async () => {
-    const { key, partner, held } = await openHolder(2, { prefetch: 2 });
+    const { key, partner, held } = await setScene({ held: { count: 2, prefetch: 2 } });
     const [first, second] = held;
     await evictDurableObject(vhostOf(key.id));
     await partner.quiet();
@@ -40,7 +41,7 @@ describe('a vhost that sleeps with its sockets open', () => {
   });
 
   it('keeps messages taken by basic.get leased (rule 8)', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 2);
     const got = await partner.get('event.status');
     await evictDurableObject(vhostOf(key.id));
@@ -52,7 +53,7 @@ describe('a vhost that sleeps with its sockets open', () => {
   });
 
   it('keeps consumers and prefetch: the woken object delivers new events', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { prefetch: 2 });
     await partner.consume('event.alarm', { noAck: true });
     await evictDurableObject(vhostOf(key.id));
@@ -64,7 +65,7 @@ describe('a vhost that sleeps with its sockets open', () => {
   });
 
   it('keeps the count of deliveries over all sleeps: a requeue after the 20th makes a dead letter [C-6.4]', async () => {
-    const { key, partner } = await openHolder(1, { prefetch: 1 });
+    const { key, partner } = await setScene({ held: { count: 1, prefetch: 1 } });
     for (let count = 1; count <= 20; count++) {
       const last = (await partner.delivered(count)).slice(-1);
       if (count % 5 === 0) await evictDurableObject(vhostOf(key.id));
@@ -77,7 +78,7 @@ describe('a vhost that sleeps with its sockets open', () => {
 
 describe('a vhost that restarts after a crash that closed its sockets', () => {
   it('delivers leased messages again as redelivered, and undelivered ones as new (rule 8)', async () => {
-    const { partner, restart } = await openHolder(5, { prefetch: 3 });
+    const { partner, restart } = await setScene({ held: { count: 5, prefetch: 3 } });
     partner.settle('ack', (await partner.delivered(3)).slice(0, 1));
     await partner.delivered(4);
     await partner.quiet();
@@ -89,7 +90,7 @@ describe('a vhost that restarts after a crash that closed its sockets', () => {
   });
 
   it('has none of the earlier consumers and connections (rule 8)', async () => {
-    const { key, partner, siteId, restart } = await openPartner();
+    const { key, partner, siteId, restart } = await setScene({ partner: 'connected' });
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
     await partner.consume('event.status', { exclusive: true });
     const again = await restart();
@@ -102,7 +103,7 @@ describe('a vhost that restarts after a crash that closed its sockets', () => {
   });
 
   it('ignores acknowledgements that name leases of the lost connection (rule 8)', async () => {
-    const { key, restart, held: stale } = await openHolder(2);
+    const { key, restart, held: stale } = await setScene({ held: 2 });
     await untilStored(key, 2);
     const again = await restart();
     again.settle('ack', stale);
@@ -110,7 +111,7 @@ describe('a vhost that restarts after a crash that closed its sockets', () => {
   });
 
   it('does not restore leases of the lost connection when it sleeps and wakes again (rule 8)', async () => {
-    const { key, restart } = await openHolder(2);
+    const { key, restart } = await setScene({ held: 2 });
     await untilStored(key, 2);
     const again = await restart();
     await again.quiet();
@@ -124,7 +125,7 @@ describe('a vhost that restarts after a crash that closed its sockets', () => {
 
 describe('a dead letter that is stored, read by basic.get and recovered in one batch of frames', () => {
   it('is in its queue once, marked as redelivered, also after a sleep [C-6.4]', async () => {
-    const { key, partner } = await openPartner();
+    const { key, partner } = await setScene({ partner: 'connected' });
     const queue = partner.queueName('dead-letter');
     const get = { kind: 'get', queue, channel: 1, noAck: false } as const;
     const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };

@@ -2,11 +2,12 @@
  * A vhost that has nothing to do is idle: no timer survives a handler, the alarm is set only for due work,
  * and the object sleeps.
  */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numbers, passingEvents, range } from '#workerd/outbox-events.ts';
 import { publishOf, vhostRows } from '#workerd/partner.ts';
-import { openHolder, openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passVhostTime, SECOND, vhostAlarmAt } from '#workerd/site-clock.ts';
 import { vhostOf } from '#workerd/world.ts';
 
@@ -37,14 +38,14 @@ function timersOfObjects(): Map<unknown, number | undefined> {
 
 describe('no timer of a vhost runs', () => {
   it('after telemetry arrives for which there is no client (rule 10)', async () => {
-    const { key, siteId } = await openPartner();
+    const { key, siteId } = await setScene({ partner: 'connected' });
     const timers = timersOfObjects();
     expect(await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 10))).toBe('taken');
     expect([...timers.values()]).toEqual([]);
   });
 
   it('a moment after a client acknowledged some telemetry and holds the rest (rule 10)', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     const timers = timersOfObjects();
     await partner.consume('event.telemetry', { prefetch: 5 });
     await hand(key, siteId, 1, 10, { kind: 'telemetry' });
@@ -56,7 +57,7 @@ describe('no timer of a vhost runs', () => {
   });
 
   it('after acknowledgements and credit that change only memory (rule 10)', async () => {
-    const { partner, held } = await openHolder(10);
+    const { partner, held } = await setScene({ held: 10 });
     const timers = timersOfObjects();
     partner.settle('ack', held.slice(0, 5));
     partner.link.send({ kind: 'credit', drainedBytes: 10_000 });
@@ -65,7 +66,7 @@ describe('no timer of a vhost runs', () => {
   });
 
   it('after publishes: stored, refused, malformed, or for an unknown site (rule 10)', async () => {
-    const { partner, plant } = await openPartnerWithPlant();
+    const { partner, plant } = await setScene({ plant: true, partner: 'connected' });
     const timers = timersOfObjects();
     await partner.askAll(
       partner.command(plant.id, 'mode', { mode: 'STANDARD' }),
@@ -79,7 +80,7 @@ describe('no timer of a vhost runs', () => {
 
 describe('a moment after a handler', () => {
   it('leased telemetry is stored and no timer is left, so a crash does not lose it [C-6.4]', async () => {
-    const { key, siteId, partner, restart } = await openPartner();
+    const { key, siteId, partner, restart } = await setScene({ partner: 'connected' });
     const timers = timersOfObjects();
     await partner.consume('event.telemetry');
     await hand(key, siteId, 1, 5, { kind: 'telemetry' });
@@ -100,7 +101,7 @@ describe('a moment after a handler', () => {
   });
 
   it('an acknowledgement is stored, so that the message is not delivered again after a crash [C-6.4]', async () => {
-    const { key, siteId, partner, restart } = await openPartner();
+    const { key, siteId, partner, restart } = await setScene({ partner: 'connected' });
     for (const [index, kind] of (['ack', 'telemetry'] as const).entries()) {
       await hand(key, siteId, 1 + index * 10, 4, { kind });
     }
@@ -118,7 +119,7 @@ describe('a moment after a handler', () => {
 
 describe('the alarm of a vhost', () => {
   it('runs at most twice in ten seconds while a client acknowledges each message at once (rule 10)', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     await partner.consume('event.telemetry');
     for (let round = 0; round < 6; round++) {
       await hand(key, siteId, 1 + round, 1, { kind: 'telemetry' });
@@ -133,7 +134,7 @@ describe('the alarm of a vhost', () => {
   });
 
   it('is not set when no client is connected and nothing waits (rule 10)', async () => {
-    const { key, partner } = await openPartner();
+    const { key, partner } = await setScene({ partner: 'connected' });
     partner.link.socket.close(1000, 'bye');
     for (let minute = 0; minute < 3; minute++) await passVhostTime(key, MINUTE);
     expect(await vhostAlarmAt(key)).toBeNull();
@@ -144,7 +145,7 @@ describe('a vhost', () => {
   it('can sleep although telemetry waits or is leased and an acknowledgement just arrived (rule 8)', async () => {
     vi.useRealTimers();
     const timers = timersOfObjects();
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     await partner.consume('event.telemetry', { prefetch: 2 });
     await partner.consume('event.status');
     await hand(key, siteId, 1, 4, { kind: 'telemetry' });

@@ -2,10 +2,10 @@
  * A registry change applies in a Vhost as soon as the Vhost has applied its notification: without waiting for
  * the periodic refresh, and once (rule 6).
  */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { ackOf, breakWrites, type Partner, setpoint, vhostRows } from '#workerd/partner.ts';
-import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import {
   changeAndNotifyVhost,
   changeRegistry,
@@ -16,6 +16,7 @@ import {
   restoreVersion,
 } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
+import { setScene } from '#workerd/scene.ts';
 import { holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { createPlant, type Key, vhostOf } from '#workerd/world.ts';
 
@@ -39,7 +40,7 @@ async function publishUnsigned(partner: Partner, siteId: string): Promise<unknow
 
 /** A vhost that has read its copy and used it to decide; signatures are optional. */
 async function openReader() {
-  const scene = await openPartnerWithPlant();
+  const scene = await setScene({ plant: true, partner: 'connected' });
   await scene.partner.consume('event.status', { noAck: true });
   expect(await publishUnsigned(scene.partner, scene.plant.id)).toMatchObject(TAKEN);
   return { ...scene, withSignatures: changeSettings({ requireSignedCommands: true }) };

@@ -1,4 +1,5 @@
 /** Alert rules that tests write into the registry and report to its Sites, and the alerts that fired. */
+
 import { env } from 'cloudflare:workers';
 import type {
   AlertOperator,
@@ -12,10 +13,10 @@ import type { AlertEntry } from '../../../registry/entries.ts';
 import { writeRegistry } from '../../../registry/writes.ts';
 import { auditOf, done } from './commits.ts';
 import { changeNothing, changeRegistry, notifySite, type Step } from './registry-changes.ts';
+import { setScene } from './scene.ts';
 import { passTime, passUntilSent } from './site-clock.ts';
 import { answerPings, publish, rawTelemetry, sendTelemetry } from './site-devices.ts';
 import { rowsOf } from './site-rows.ts';
-import { newConnectedSite } from './site-scenes.ts';
 import type { Organization } from './world.ts';
 
 export interface RuleOptions {
@@ -169,7 +170,7 @@ export async function countReports(siteId: string): Promise<() => Promise<number
 
 /** A site with one rule, whose gateway sends the grid power. For files that hold the clock. */
 export async function newRuledSite(options: RuleOptions = {}) {
-  const scene = await newConnectedSite();
+  const scene = await setScene({ gateway: 'connected' });
   const { organization, plant, link, gateway } = scene;
   // The gateway stays connected, also while it sends no telemetry.
   await answerPings(plant.id);

@@ -2,15 +2,17 @@
  * A walk of random commands in random states of a site: each is asked in a dry run and then published, and both must be
  * answered alike [C-13.1].
  */
+
 import fc from 'fast-check';
 import { expect, vi } from 'vitest';
 import type { Submission, SubmissionResult } from '../../../durable-objects/rpc.ts';
 import { type DryRunAnswer, dryRunAnswer } from '../../../protocol/dry-run.ts';
 import { UNLIMITED } from '../../../protocol/site-config.ts';
 import { randomCommand } from './random-commands.ts';
+import { setScene } from './scene.ts';
 import { passTime, SECOND } from './site-clock.ts';
 import { connectListening, sendAck, sendTelemetry } from './site-devices.ts';
-import { newPlannedSite, sentCommands } from './site-plan.ts';
+import { PLANNED, sentCommands } from './site-plan.ts';
 import { openSessions } from './site-rows.ts';
 import type { Submitter } from './site-submissions.ts';
 import { DEFAULT_SUB_DEVICES, LIMITED, type PlantOptions, siteOf } from './world.ts';
@@ -102,7 +104,7 @@ const ENDS = [
 
 /** Walks with this number of commands. */
 export async function walkDryRun(seed: number, count: number): Promise<void> {
-  const { plant, partner, link: first } = await newPlannedSite(SITE);
+  const { plant, partner, link: first } = await setScene({ ...PLANNED, plant: SITE });
   let link: typeof first | undefined = first;
   const drafts = fc.sample(randomCommand, { numRuns: count, seed });
   const chances = fc.sample(fc.nat(999), { numRuns: count, seed });

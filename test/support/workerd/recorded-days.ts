@@ -2,14 +2,16 @@
  * Three days of a plant, by scripts: their exports are what a replay must decide alike. The files in `test/recorded-days` are
  * exports of these scripts by earlier code [C-13.4].
  */
+
 import { expect, vi } from 'vitest';
 import type { ExportPart } from '../../../durable-objects/ask-rpc.ts';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import { chainedText, NO_LINE } from '../../../protocol/export.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
+import { setScene } from './scene.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, setClock } from './site-clock.ts';
 import { connectListening, sendAck, sendTelemetry } from './site-devices.ts';
-import { newPlannedSite, type PlannedScene, planned, sentCommands } from './site-plan.ts';
+import { PLANNED, type PlannedScene, planned, sentCommands } from './site-plan.ts';
 import { crashSite, openSessions } from './site-rows.ts';
 import { batch, batteryCommand, charge, submission } from './site-submissions.ts';
 import { siteOf } from './world.ts';
@@ -200,7 +202,7 @@ export const RECORDED_DAYS = Object.keys(SCRIPTS) as RecordedDay[];
 export async function recordDay(day: RecordedDay): Promise<string> {
   const { startMs, run, lastsMs } = SCRIPTS[day];
   setClock(startMs);
-  const scene = await newPlannedSite();
+  const scene = await setScene(PLANNED);
   await run(new Plant(scene));
   await passTime(scene.plant.id, 30 * MINUTE + SECOND);
   return await exportOf(scene.plant.id, startMs, startMs + lastsMs);

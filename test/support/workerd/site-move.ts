@@ -1,9 +1,10 @@
 /** The steps of a device's move between two objects, one function each: a test can repeat a step as a crash would. */
+
 import type { DevicePack } from '../../../durable-objects/rpc.ts';
 import { dialSite } from './links.ts';
+import { setScene } from './scene.ts';
 import { answerPings } from './site-devices.ts';
 import { evictSite, numberOf } from './site-rows.ts';
-import { newSite } from './site-scenes.ts';
 import { createPlant, siteOf } from './world.ts';
 
 /** A command over REST, under a key. */
@@ -21,7 +22,7 @@ const OWN_TABLES = {
 };
 /** Two plants, and the steps that move the gateway of the first one to the second. */
 export async function newMove() {
-  const scene = await newSite();
+  const scene = await setScene({ plant: true });
   const { organization, plant, gateway } = scene;
   const target = await createPlant(organization);
   const [fromId, toId, { id }] = [plant.id, target.id, gateway];

@@ -4,36 +4,20 @@ import type { CommandLogEntry } from '../../../protocol/command-log.ts';
 import type { DeviceAckStatus } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { DeviceTestLink } from './links.ts';
+import type { LinkedScene, ListenedScene } from './scene.ts';
 import { passUntilSent } from './site-clock.ts';
-import {
-  answerPings,
-  commandsOf,
-  connectListening,
-  nthCommand,
-  type ReceivedCommand,
-  sendAck,
-} from './site-devices.ts';
+import { commandsOf, nthCommand, type ReceivedCommand, sendAck } from './site-devices.ts';
 import { readCommands } from './site-reads.ts';
-import { type ListenedScene, newListenedSite, type Whole, whole } from './site-scenes.ts';
 import { powerSetpoint, submission } from './site-submissions.ts';
-import type { Plant, PlantOptions } from './world.ts';
+import type { Plant } from './world.ts';
 
-export interface PlannedScene extends ListenedScene {
-  link: DeviceTestLink;
-}
+/** A site whose gateway has never connected, and whose partner consumes all events; both answer pings. */
+export const AWAY = { plant: true, partner: 'listening', pings: 'answered' } as const;
 
-/** A site whose gateway is subscribed and whose partner consumes all events; both answer pings. */
-export async function newPlannedSite(options: PlantOptions = {}): Promise<Whole<PlannedScene>> {
-  const scene = await newAwaySite(options);
-  return whole({ ...scene, link: await connectListening(scene.plant) });
-}
+/** The same, with a gateway that is subscribed. */
+export const PLANNED = { ...AWAY, gateway: 'listening' } as const;
 
-/** The same, with a gateway that has never connected. */
-export async function newAwaySite(options: PlantOptions = {}): Promise<Whole<ListenedScene>> {
-  const scene = await newListenedSite(options);
-  await answerPings(scene.plant.id);
-  return scene;
-}
+export type PlannedScene = ListenedScene & LinkedScene;
 
 /** The publish of a setpoint that imports this power, with a window relative to now. */
 export function planned(

@@ -6,9 +6,8 @@ import { connectDevice, type DeviceTestLink } from './links.ts';
 import { MINUTE, passTime } from './site-clock.ts';
 import { type DeviceCredential, publishAll, rawTelemetry } from './site-devices.ts';
 import { factOf, numberOf } from './site-rows.ts';
-import { newSite, type SiteScene, type Whole, whole } from './site-scenes.ts';
 import { type Answered, TelemetryModel } from './telemetry-model.ts';
-import { type PlantOptions, siteOf } from './world.ts';
+import { type Plant, siteOf } from './world.ts';
 
 export const TELEMETRY_LEVELS = GRANULARITIES;
 
@@ -18,25 +17,19 @@ export interface TelemetryMessage {
   data: Readonly<Record<string, number>>;
 }
 
-export interface TelemetrySite extends SiteScene {
-  model: TelemetryModel;
-  /** Sends messages of the gateway in one batch; all are stored. */
-  send(...messages: TelemetryMessage[]): Promise<void>;
-}
-
 /** The gateway connects again each time that the site found it silent. */
-export async function newTelemetrySite(options: PlantOptions = {}): Promise<Whole<TelemetrySite>> {
-  const scene = await newSite(options);
+export function modelled(plant: Plant) {
   const model = new TelemetryModel();
   let link: DeviceTestLink | undefined;
-  const send = async (...messages: TelemetryMessage[]) => {
-    if (link?.socket.readyState !== WebSocket.OPEN) link = await connectDevice(scene.plant);
-    await sendAll(link, scene.gateway, messages);
+  /** Sends messages of the gateway in one batch; all are stored. */
+  const send = async (...messages: TelemetryMessage[]): Promise<void> => {
+    if (link?.socket.readyState !== WebSocket.OPEN) link = await connectDevice(plant);
+    await sendAll(link, plant.gateway, messages);
     for (const { ts, data } of messages) {
       for (const [metric, thousandths] of Object.entries(data)) model.add(metric, ts, thousandths);
     }
   };
-  return whole({ ...scene, model, send });
+  return { model, send };
 }
 
 /** Sends messages of a device in one batch; all are stored. */

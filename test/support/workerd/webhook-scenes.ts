@@ -12,16 +12,9 @@ import { auditOf, done, markDelivered } from './commits.ts';
 import { runSql } from './d1.ts';
 import { hand } from './outbox-events.ts';
 import { vhostRows } from './partner.ts';
-import { PostReceiver } from './post-receiver.ts';
+import type { PostReceiver } from './post-receiver.ts';
 import { notifyVhost } from './registry-changes.ts';
-import {
-  createKey,
-  createOrganization,
-  type Key,
-  type KeyOptions,
-  type Organization,
-  vhostOf,
-} from './world.ts';
+import { createOrganization, type Key, type Organization, vhostOf } from './world.ts';
 
 export const START_MS = Date.parse('2030-03-05T12:00:00.000Z');
 export const SECOND = 1_000;
@@ -57,13 +50,6 @@ export interface HookScene extends Hook {
   receiver: PostReceiver;
 }
 
-type HookOptions = Partial<WebhookRequest> & {
-  organization?: Organization;
-  key?: KeyOptions;
-  /** Settings of a new organization. */
-  settings?: Record<string, unknown>;
-};
-
 /** An organization for which the operator has set ceilings. */
 export async function organizationWith(ceilings: object): Promise<Organization> {
   const organization = await createOrganization();
@@ -80,11 +66,9 @@ export function unlimited(): Promise<Organization> {
   return organizationWith({ webhookPostsPerMinute: 100_000, webhookHostPostsPerMinute: 100_000 });
 }
 
-/** A webhook of a new key, whose receiver has answered the first message. */
-export async function openHook(options: HookOptions = {}): Promise<HookScene> {
-  const scene = await openPending(options);
-  await until(scene.key, async () => (await stateOf(scene)).status === 'ENABLED');
-  return scene;
+/** Waits until the receiver of a webhook has answered the first message. */
+export async function untilEnabled(hook: Pick<HookScene, 'id' | 'key'>): Promise<void> {
+  await until(hook.key, async () => (await stateOf(hook)).status === 'ENABLED');
 }
 
 /** Delivers an event, so that more than one may be under way, which takes a second, and forgets its post. */
@@ -93,19 +77,6 @@ export async function trust({ key, receiver }: HookScene): Promise<void> {
   await until(key, async () => receiver.delivered.length === 1);
   await settle({ key, receiver });
   receiver.posts.length = 0;
-}
-
-/** A webhook of a new key, whose receiver may not have answered yet. */
-export async function openPending(
-  options: HookOptions & { receiver?: PostReceiver } = {},
-): Promise<HookScene> {
-  const { organization = await createOrganization(options.settings), receiver = new PostReceiver() } =
-    options;
-  const key = await createKey(organization, options.key);
-  const siteId = options.key?.allowedPlantIds?.[0] ?? crypto.randomUUID();
-  const hook = await addHook(organization, key, { url: receiver.url, ...options });
-  receiver.secret = hook.secret;
-  return { ...hook, organization, key, siteId, receiver };
 }
 
 /** Adds a webhook to the registry, and reports it to the Vhost of its key unless `isReported` is false. */
@@ -159,13 +130,16 @@ export async function deleteHook(scene: HookScene): Promise<void> {
 
 type Answered = Exclude<WebhookAnswer, { refused: string }>;
 
-export async function ask({ id, key }: HookScene, question: WebhookQuestion): Promise<Answered> {
+export async function ask(
+  { id, key }: Pick<HookScene, 'id' | 'key'>,
+  question: WebhookQuestion,
+): Promise<Answered> {
   const answer = await vhostOf(key.id).askWebhook(id, question);
   if ('refused' in answer) throw new Error(answer.refused);
   return answer as Answered;
 }
 
-export async function stateOf(scene: HookScene): Promise<Answered> {
+export async function stateOf(scene: Pick<HookScene, 'id' | 'key'>): Promise<Answered> {
   return await ask(scene, { kind: 'state' });
 }
 

@@ -244,11 +244,10 @@ export interface World {
   key: Key;
 }
 
-/** A new organization with a plant, and a key that was made after the plant. */
-export async function createWorld(options: PlantOptions = {}): Promise<World> {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization, options);
-  return { organization, plant, key: await createKey(organization) };
+export interface World {
+  organization: Organization;
+  plant: Plant;
+  key: Key;
 }
 
 /** The Site of a plant, or of a device without one. */

@@ -1,4 +1,5 @@
 /** The events of a key over HTTPS: pages of its journal, and streams [C-12.2], [C-12.3]. */
+
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { KeyClient } from '#workerd/client.ts';
@@ -6,7 +7,7 @@ import { StreamClient } from '#workerd/event-streams.ts';
 import { operator } from '#workerd/operator.ts';
 import { hand, outboxEvents, passingEvents, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { describe, expect, expectError, expectInvalid, test } from '#workerd/worker-test.ts';
 import { createKey, createOrganization, createPlant, type Key, type Plant, vhostOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -278,7 +279,7 @@ describe('GET /vcp/events/stream', () => {
     organization,
     plant,
   }) => {
-    const { key, partner } = await openPartner({ organization });
+    const { key, partner } = await setScene({ organization, partner: 'connected' });
     await partner.consume('event.telemetry', { noAck: true });
     const stream = await StreamClient.open(key, '/vcp/events/stream?type=alarm');
     await vhostOf(key.id).receivePassing(plant.id, passingEvents(1, 1));

@@ -1,8 +1,10 @@
 /** GET /vcp/sites/{siteId}/commands: the command log, newest first (spec: Command-log page; [C-4.3]). */
+
 import { publishFrame } from '#workerd/links.ts';
 import { futureSetpoint, publishAll } from '#workerd/publishes.ts';
 import { describe, expect, expectInvalid, test } from '#workerd/worker-test.ts';
-import { createPlant, type World } from '#workerd/world.ts';
+import type { World } from '#workerd/world.ts';
+import { createPlant } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { isUuid, parseInstant } from '../../../protocol/ids.ts';
 

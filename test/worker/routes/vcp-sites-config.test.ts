@@ -1,4 +1,5 @@
 /** GET /vcp/sites/{siteId}/config (spec: Site configuration snapshot; [C-2.3]). */
+
 import { vi } from 'vitest';
 import type { KeyClient } from '#workerd/client.ts';
 import { connectDevice, publishFrame } from '#workerd/links.ts';
@@ -6,7 +7,8 @@ import { futureSetpoint, publishAll } from '#workerd/publishes.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import type { LogPage } from '#workerd/site-reads.ts';
 import { describe, expect, it } from '#workerd/worker-test.ts';
-import { addPlant, createPlant, type World } from '#workerd/world.ts';
+import type { World } from '#workerd/world.ts';
+import { addPlant, createPlant } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
 

@@ -1,15 +1,16 @@
 /** A history that takes several calls to the object is streamed; a failure cuts it off visibly [C-4.5]. */
+
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { KeyClient } from '#workerd/client.ts';
 import { restRequest } from '#workerd/rest.ts';
+import { setScene } from '#workerd/scene.ts';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
 import { DAY, holdClock, MINUTE } from '#workerd/site-clock.ts';
 import { evictSite, rowsOf } from '#workerd/site-rows.ts';
 import { fillHistory } from '#workerd/telemetry-filling.ts';
 import type { Answered } from '#workerd/telemetry-model.ts';
-import { newTelemetrySite } from '#workerd/telemetry-site.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { createKey } from '#workerd/world.ts';
 import worker from '../../../worker/index.ts';
@@ -23,7 +24,7 @@ const FROM_MS = MIDNIGHT_MS - 7 * DAY;
 
 /** A site with a week of history, minute by minute, the key to read it, and the path of the whole week. */
 const it = test.extend('week', async () => {
-  const { plant, organization } = await newTelemetrySite();
+  const { plant, organization } = await setScene({ plant: true, telemetry: 'modelled' });
   const filling = {
     metrics: [METRIC],
     fromMs: FROM_MS,

@@ -2,11 +2,12 @@
  * How a Site evaluates alert rules: comparisons with each reading, absence by its agenda. D1 stores the
  * alerts [C-9].
  */
+
 import { firedAt, newRuledSite, putRule, statusesAt } from '#workerd/alerts.ts';
 import { connectDevice } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { connectTo, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
-import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createLinked, createPlant } from '#workerd/world.ts';
 import type { AlertOperator } from '../../../../protocol/alert.ts';
@@ -188,11 +189,11 @@ describe('an ABSENT rule', () => {
 
 describe('a rule for the whole organization', () => {
   it('has one open alert for each plant of the organization, each with its own end, and none for other plants [C-9]', async () => {
-    const { organization, plant, link, gateway } = await newConnectedSite();
+    const { organization, plant, link, gateway } = await setScene({ gateway: 'connected' });
     const other = await createPlant(organization);
     const otherLink = await connectDevice(other);
     const ruleId = await putRule(organization, [plant.id, other.id]);
-    const foreign = await newConnectedSite();
+    const foreign = await setScene({ gateway: 'connected' });
     for (let time = 0; time < 2; time++) {
       await sendTelemetry(link, gateway, { gridPowerKw: 20 });
       await sendTelemetry(otherLink, other.gateway, { gridPowerKw: 30 });
@@ -207,7 +208,7 @@ describe('a rule for the whole organization', () => {
 
 describe('a rule for a device', () => {
   it('a device rule matches the metric names that the device uses, and ignores those of other devices [C-9], [C-3.1]', async () => {
-    const { organization, plant } = await newSite();
+    const { organization, plant } = await setScene({ plant: true });
     const linked = await createLinked(organization, plant.id, { externalId: 'FVE-2', assetType: 'FVE' });
     const loose = await createDevice(organization, plant.id, 'SENSOR');
     const gatewayLink = await connectDevice(plant);

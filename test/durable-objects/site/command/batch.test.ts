@@ -1,10 +1,10 @@
 /**
  * A batch of device commands: each item, then the sum per direction, and the results in its acknowledgement.
  */
+import { setScene } from '#workerd/scene.ts';
 import { connectListening, nthCommand } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
-import { newSite } from '#workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
@@ -47,21 +47,21 @@ const ALL_OVER = ['CONSTRAINT_VIOLATION', 'CONSTRAINT_VIOLATION'];
 
 describe('the sum of a batch', () => {
   it('a sum over the limit of one direction rejects every item of that direction, and no other item [C-7.4]', async () => {
-    const { partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     const answer = await codesOf(partner, item(1, 30), item(2, 21), item(3, 20, DISCHARGE));
     expect(answer).toEqual({ status: 'PARTIAL', rejectionCode: undefined, codes: [...ALL_OVER, 'ok'] });
     expect(partner.alarms()).toMatchObject([{ constraint: 'maxChargeKw', limit: 50, value: 51, unit: 'kW' }]);
   });
 
   it('a sum at the limit is accepted, and charge is not offset against discharge [C-7.4]', async () => {
-    const { partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     const answer = await codesOf(partner, item(1, 30), item(2, 20), item(3, 50, DISCHARGE));
     expect(answer.codes).toEqual(['ok', 'ok', 'ok']);
     expect(partner.alarms()).toEqual([]);
   });
 
   it('uses the rated power of the battery where powerKw is absent [C-7.4]', async () => {
-    const { partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     expect(await codesOf(partner, item(1), item(2))).toEqual({
       status: 'REJECTED',
       rejectionCode: 'CONSTRAINT_VIOLATION',
@@ -70,7 +70,7 @@ describe('the sum of a batch', () => {
   });
 
   it('leaves out items that were rejected on their own [C-7.4]', async () => {
-    const { partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     const answer = await codesOf(partner, item(1, 30), item(2, 60), item(9, 40), item(3, 20));
     expect(answer.codes).toEqual(['ok', 'CONSTRAINT_VIOLATION', 'DEVICE_OFFLINE', 'ok']);
   });
@@ -78,7 +78,7 @@ describe('the sum of a batch', () => {
 
 describe('the results of a batch', () => {
   it('batch results name each item by its index with its own code, and the accepted items are dispatched [C-7.5]', async () => {
-    const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { plant, partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     const link = await connectListening(plant);
     const wrong = item(2, 5, { assetType: 'FVE' });
     const ack = await partner.acknowledge(submission('device', batch(item(1, 5), wrong, item(9, 5))));
@@ -97,7 +97,7 @@ describe('the results of a batch', () => {
   });
 
   it('a batch with one item has results too, whether it is ACCEPTED, QUEUED or REJECTED [C-7.5]', async () => {
-    const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { plant, partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     const submit = (one: DeviceCommandItem) => partner.acknowledge(submission('device', batch(one)));
     expect(await submit(item(1, 5))).toMatchObject({ status: 'QUEUED', results: [{ status: 'QUEUED' }] });
     const offline = { status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' };
@@ -107,7 +107,7 @@ describe('the results of a batch', () => {
   });
 
   it('a batch whose items are all rejected is REJECTED with the code of its first item [C-7.5]', async () => {
-    const { partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     const answer = await codesOf(partner, item(1, 5, { assetType: 'FVE' }), item(9, 5), item(2, 51));
     expect(answer).toEqual({
       status: 'REJECTED',
@@ -117,7 +117,7 @@ describe('the results of a batch', () => {
   });
 
   it('the result of an item lists all its errors, with the code of the first failed check [C-7.5]', async () => {
-    const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { plant, partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     const ack = await partner.acknowledge(
       submission('device', batch(item(1, 5), item(1, 51, { assetType: 'FVE' }), item(9, 51))),
     );
@@ -134,7 +134,7 @@ describe('the results of a batch', () => {
   });
 
   it('a later item with the same deviceId is INVALID_COMMAND, and the first is accepted [C-7.4]', async () => {
-    const { partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     const answer = await codesOf(partner, item(1, 5), item(1, 6, DISCHARGE), item(1, 5), item(2, 5));
     expect(answer).toMatchObject({
       status: 'PARTIAL',
@@ -143,7 +143,7 @@ describe('the results of a batch', () => {
   });
 
   it('batch results show which items wait for an offline device, and the batch is QUEUED [C-7.5]', async () => {
-    const { organization, plant, partner } = await newSite({ subDevices: SUB_DEVICES });
+    const { organization, plant, partner } = await setScene({ plant: { subDevices: SUB_DEVICES } });
     await createLinked(organization, plant.id, { externalId: 'FVE-2', assetType: 'FVE' });
     await connectListening(plant);
     const stop: DeviceCommandItem = { deviceId: 'FVE-2', assetType: 'FVE', command: 'FVE_STOP' };

@@ -1,4 +1,5 @@
 /** The checks of a submission, in their order: target, constraint, asset, topology, fault [C-7.4]. */
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime } from '#workerd/site-clock.ts';
 import {
   connectListening,
@@ -10,7 +11,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
@@ -33,7 +33,7 @@ async function rejectionOf(partner: Submitter, family: CommandFamily, payload: u
 
 describe('the target of a command', () => {
   it('an item whose target is not in the topology is rejected with DEVICE_OFFLINE, whatever else is wrong [C-7.4]', async () => {
-    const { partner } = await newSite();
+    const { partner } = await setScene({ plant: true });
     const item = batteryCommand(1_000, { deviceId: 'BESS-9', assetType: 'FVE' });
     expect(await rejectionOf(partner, 'device', batch(item))).toBe('DEVICE_OFFLINE');
   });
@@ -52,7 +52,7 @@ describe('the target of a command', () => {
   );
 
   it('a command for a silent sub-device is DEVICE_OFFLINE if its device has been connected for 60 s, QUEUED if it is away [C-7.4]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 2_000);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -73,7 +73,7 @@ describe('a silent sub-device whose device connects again', () => {
    * connected again.
    */
   async function newReturnedSite(before: (partner: Submitter) => Promise<unknown> = async () => {}) {
-    const { scene, plant } = await newSite();
+    const { scene, plant } = await setScene({ plant: true });
     const first = await connectListening(plant);
     await passTime(plant.id, 2_000);
     await sendTelemetry(first, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -117,7 +117,9 @@ describe('a silent sub-device whose device connects again', () => {
 describe('a device command without powerKw', () => {
   const UNRATED: SubDeviceOptions = { externalId: 'BESS-9', assetType: 'BESS' };
   const site = (constraints: Partial<Constraints>) =>
-    newSite({ subDevices: [UNRATED], config: { ...LIMITED, constraints: { ...UNLIMITED, ...constraints } } });
+    setScene({
+      plant: { subDevices: [UNRATED], config: { ...LIMITED, constraints: { ...UNLIMITED, ...constraints } } },
+    });
   const item = (command: DeviceCommandItem['command']) =>
     batch(batteryCommand(undefined, { deviceId: 'BESS-9', command }));
 
@@ -137,7 +139,7 @@ describe('a device command without powerKw', () => {
 
   it('is checked against the hard limits too [C-7.4]', async () => {
     const config = { ...LIMITED, constraints: null, hardLimits: { ...UNLIMITED, maxChargeKw: 50 } };
-    const { partner } = await newSite({ subDevices: [UNRATED], config });
+    const { partner } = await setScene({ plant: { subDevices: [UNRATED], config } });
     expect(await rejectionOf(partner, 'device', item('BESS_CHARGE'))).toBe('INVALID_PAYLOAD');
   });
 });
@@ -158,7 +160,7 @@ describe('a constraint', () => {
     ['25 kWh in 15 min', 'QUEUED', { ...withoutPower, ...energy, targetValueKwh: 25 }],
     ['25.1 kWh in 15 min', over, { ...withoutPower, ...energy, targetValueKwh: 25.1 }],
   ])('under the constraint of a setpoint, %s is %s [C-7.8]', async (_what, expected, payload) => {
-    const { partner } = await newSite();
+    const { partner } = await setScene({ plant: true });
     expect(await rejectionOf(partner, 'site-setpoint', payload)).toBe(expected);
   });
 
@@ -178,12 +180,12 @@ describe('a constraint', () => {
     ],
     ['a wrong type over the limit', over, batteryCommand(51, { deviceId: 'FVE-1', assetType: 'FVE' })],
   ])('under the constraint of a device command, %s is %s [C-7.4]', async (_what, expected, item) => {
-    const { partner } = await newSite({ subDevices: [...DEFAULT_SUB_DEVICES, SECOND_BATTERY] });
+    const { partner } = await setScene({ plant: { subDevices: [...DEFAULT_SUB_DEVICES, SECOND_BATTERY] } });
     expect(await rejectionOf(partner, 'device', batch(item))).toBe(expected);
   });
 
   it('hard limits apply in addition to the constraints, and the alarm names them [C-2.3]', async () => {
-    const { partner } = await newSite({ config: hardened });
+    const { partner } = await setScene({ plant: { config: hardened } });
     expect(await rejectionOf(partner, 'site-setpoint', powerSetpoint(61))).toBe('CONSTRAINT_VIOLATION');
     const discharge = batteryCommand(undefined, { command: 'BESS_DISCHARGE' });
     expect(await rejectionOf(partner, 'device', batch(discharge))).toBe('CONSTRAINT_VIOLATION');
@@ -194,7 +196,7 @@ describe('a constraint', () => {
   });
 
   it('a plant without limits accepts a setpoint of any power [C-2.3]', async () => {
-    const { partner } = await newSite({ config: { ...LIMITED, constraints: null } });
+    const { partner } = await setScene({ plant: { config: { ...LIMITED, constraints: null } } });
     expect(await rejectionOf(partner, 'site-setpoint', powerSetpoint(1e9))).toBe('QUEUED');
   });
 });
@@ -224,13 +226,13 @@ describe('the asset, topology and fault checks', () => {
   ])(
     '%s for a plant with only one sub-device, of the type %s, is %s [C-7.4]',
     async (_what, assetType, expected, family, payload) => {
-      const { partner } = await newSite({ subDevices: [{ externalId: 'ONE', assetType }] });
+      const { partner } = await setScene({ plant: { subDevices: [{ externalId: 'ONE', assetType }] } });
       expect(await rejectionOf(partner, family, payload)).toBe(expected);
     },
   );
 
   it('while the fault signal of its target is not 0, a command that passes all other checks is DEVICE_FAULT [C-7.4]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 3 });
     const submit = (item: ReturnType<typeof batteryCommand>) => rejectionOf(partner, 'device', batch(item));
     expect(await submit(batteryCommand(5))).toBe('DEVICE_FAULT');
@@ -241,7 +243,7 @@ describe('the asset, topology and fault checks', () => {
   });
 
   it('while a linked device reports ERROR, only commands for its own sub-device are DEVICE_FAULT [C-7.4]', async () => {
-    const { organization, plant, partner } = await newSite();
+    const { organization, plant, partner } = await setScene({ plant: true });
     const inverter = await createLinked(organization, plant.id, SECOND_BATTERY);
     const link = await connectTo(plant.id, inverter.id);
     await sendStatus(link, inverter, 'ERROR');

@@ -1,7 +1,8 @@
 /** Each row of the command log shows the stage that decided, and the facts it saw. */
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, START_MS } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
-import { newAwaySite, newPlannedSite, obey, planned, rowOf } from '#workerd/site-plan.ts';
+import { AWAY, obey, PLANNED, planned, rowOf } from '#workerd/site-plan.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -47,7 +48,7 @@ describe('the decision of a rejected command', () => {
   );
 
   it('a command whose messageId was used for another command is rejected by the stage repeat [C-7.3]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     const first = charge(5);
     await partner.submit(first);
     await partner.submit(charge(6, { messageId: first.messageId }));
@@ -57,14 +58,14 @@ describe('the decision of a rejected command', () => {
 
   it('a mode that no asset of the site supports is rejected by the stage topology [C-7.4]', async () => {
     const subDevices = [{ externalId: 'METER-1', assetType: 'METER', meterRole: 'GRID' } as const];
-    const { plant, partner } = await newPlannedSite({ subDevices });
+    const { plant, partner } = await setScene({ ...PLANNED, plant: { subDevices } });
     const publish = submission('mode', { mode: 'PEAK_SHAVING' });
     await partner.submit(publish);
     expect(await decisionOf(plant, publish)).toEqual({ stage: 'topology', facts: { assetTypes: ['METER'] } });
   });
 
   it('a command during an emergency is rejected by the stage constraint, and the decision names the emergency [C-7.7]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     await partner.submit(submission('emergency', { type: 'HOLD' }));
     const publish = charge();
     await partner.submit(publish);
@@ -73,7 +74,7 @@ describe('the decision of a rejected command', () => {
   });
 
   it('a command for an asset that reports a fault is rejected by the stage fault [C-7.4]', async () => {
-    const { plant, partner, link } = await newPlannedSite();
+    const { plant, partner, link } = await setScene(PLANNED);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 3 });
     const publish = charge();
     await partner.submit(publish);
@@ -81,7 +82,7 @@ describe('the decision of a rejected command', () => {
   });
 
   it('a command for a site without a serving gateway is rejected by the stage target [C-2.4]', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED');
     const publish = planned(5, 'NORMAL');
     await partner.submit(publish);
@@ -93,7 +94,7 @@ describe('the decision of an accepted command', () => {
   const STOP: DeviceCommandItem = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' };
 
   it('for a device command it lists the dispatches, whether each device is connected, and the rejected items [C-4.3]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     const publish = submission('device', batch(batteryCommand(5), STOP, batteryCommand(5)));
     expect(await partner.acknowledge(publish)).toMatchObject({ status: 'PARTIAL' });
     const deviceId = plant.gateway.id;
@@ -110,7 +111,7 @@ describe('the decision of an accepted command', () => {
   });
 
   it('for a command to an offline plant it shows that the device is not connected [C-7.6]', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     const publish = submission('emergency', { type: 'STOP' });
     await partner.submit(publish);
     expect(await decisionOf(plant, publish)).toEqual({
@@ -120,7 +121,7 @@ describe('the decision of an accepted command', () => {
   });
 
   it('for a setpoint it shows the level, whether the setpoint is active, and what is active instead [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const [high, normal] = [planned(9, 'HIGH'), planned(5, 'NORMAL')];
     const ahead = planned(7, 'HIGH', { inMs: MINUTE });
     await partner.submit(high);
@@ -144,7 +145,7 @@ describe('the decision of an accepted command', () => {
   });
 
   it('for a future setpoint it shows that the mode is active now [C-7.7]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     const ahead = planned(7, 'HIGH', { inMs: MINUTE });
     await partner.submit(ahead);
     expect(await decisionOf(plant, ahead)).toMatchObject({

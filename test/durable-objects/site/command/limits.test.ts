@@ -2,9 +2,10 @@
  * Device commands against the state of charge and against earlier commands: SoC bounds, and sums over several
  * commands.
  */
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
-import { endOf, newAwaySite, newPlannedSite, obey, type PlannedScene, rowOf } from '#workerd/site-plan.ts';
+import { AWAY, endOf, obey, PLANNED, type PlannedScene, rowOf } from '#workerd/site-plan.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { batch, batteryCommand, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -63,7 +64,7 @@ describe('a battery at its SoC bounds', () => {
   ] as const)(
     'a battery cannot be %s: the command is CONSTRAINT_VIOLATION, with an alarm in percent [C-2.3]',
     async (_how, value, ask, constraint, limit) => {
-      const { scene, plant, partner } = await newPlannedSite(BOUNDS);
+      const { scene, plant, partner } = await setScene({ ...PLANNED, plant: BOUNDS });
       await soc(scene, { 'BESS-1/socPercent': value });
       const publish = ask('BESS-1', 5);
       expect(await answerTo(scene, publish)).toBe('CONSTRAINT_VIOLATION');
@@ -77,7 +78,7 @@ describe('a battery at its SoC bounds', () => {
   );
 
   it('a battery at a bound accepts the other direction and a stop, and within its bounds either direction [C-2.3]', async () => {
-    const scene = await newPlannedSite(BOUNDS);
+    const scene = await setScene({ ...PLANNED, plant: BOUNDS });
     const stop = () => command('BESS-1', undefined, 'BESS_STOP');
     for (const [percent, publish] of [
       [90, discharge('BESS-1', 5)],
@@ -93,7 +94,10 @@ describe('a battery at its SoC bounds', () => {
   });
 
   it('the hard limit of the SoC applies too, and a battery that reports no SoC uses that of its site [C-2.3]', async () => {
-    const scene = await newPlannedSite(bounded({ maxSocPercent: 90 }, { maxSocPercent: 80 }));
+    const scene = await setScene({
+      ...PLANNED,
+      plant: bounded({ maxSocPercent: 90 }, { maxSocPercent: 80 }),
+    });
     await soc(scene, { socPercent: 80 });
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('CONSTRAINT_VIOLATION');
     expect(scene.partner.alarms()).toMatchObject([{ constraint: 'hardLimits.maxSocPercent', limit: 80 }]);
@@ -102,7 +106,7 @@ describe('a battery at its SoC bounds', () => {
   });
 
   it('a battery command passes if the SoC is at least five minutes old or was never reported [C-2.3]', async () => {
-    const scene = await newPlannedSite(BOUNDS);
+    const scene = await setScene({ ...PLANNED, plant: BOUNDS });
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
     await soc(scene, { 'BESS-1/socPercent': 95 });
     await passTime(scene.plant.id, 5 * MINUTE - 1);
@@ -113,7 +117,7 @@ describe('a battery at its SoC bounds', () => {
   });
 
   it('rejects of a batch only the item for the battery at its bound [C-7.5]', async () => {
-    const scene = await newPlannedSite({ ...TWO_BATTERIES, ...BOUNDS });
+    const scene = await setScene({ ...PLANNED, plant: { ...TWO_BATTERIES, ...BOUNDS } });
     await soc(scene, { 'BESS-1/socPercent': 95, 'BESS-2/socPercent': 50 });
     const both = batch(batteryCommand(5), batteryCommand(5, { deviceId: 'BESS-2' }));
     const publish = submission('device', both);
@@ -131,7 +135,7 @@ describe('a battery at its SoC bounds', () => {
 describe('the power of an earlier battery command in the sum of all batteries', () => {
   /** The limit is 50 kW in each direction. The first battery has been commanded to charge 30. */
   async function charging() {
-    const scene = await newPlannedSite(TWO_BATTERIES);
+    const scene = await setScene({ ...PLANNED, plant: TWO_BATTERIES });
     const first = charge('BESS-1', 30);
     expect(await answerTo(scene, first)).toBe('ACCEPTED');
     await obey(scene, 1);
@@ -163,13 +167,13 @@ describe('the power of an earlier battery command in the sum of all batteries', 
   });
 
   it('a rejected battery command does not count in the sum [C-7.4]', async () => {
-    const scene = await newPlannedSite(TWO_BATTERIES);
+    const scene = await setScene({ ...PLANNED, plant: TWO_BATTERIES });
     expect(await answerTo(scene, charge('BESS-1', 51))).toBe('CONSTRAINT_VIOLATION');
     expect(await answerTo(scene, charge('BESS-2', 50))).toBe('ACCEPTED');
   });
 
   it('a queued battery command counts in the sum until it expires [C-7.4]', async () => {
-    const { plant, partner } = await newAwaySite(TWO_BATTERIES);
+    const { plant, partner } = await setScene({ ...AWAY, plant: TWO_BATTERIES });
     expect(await partner.acknowledge(charge('BESS-1', 30))).toMatchObject({ status: 'QUEUED' });
     expect(await partner.acknowledge(charge('BESS-2', 30))).toMatchObject({
       status: 'REJECTED',

@@ -1,9 +1,9 @@
 /** The command log: every submission once, newest first; the snapshot has the open commands. */
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { sha256Hex } from '../../../../durable-objects/secrets/hmac.ts';
@@ -11,12 +11,12 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 
 describe('the command log', () => {
   it('is empty in a new site, with a total of 0 [spec: Command-log page]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     expect(await readCommands(plant.id)).toEqual({ items: [], total: 0 });
   });
 
   it('is paged newest first, within one millisecond too, with the overall total [C-4.3]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const sent: string[] = [];
     for (let round = 0; round < 3; round++) {
       setClock(START_MS + round * SECOND);
@@ -44,7 +44,7 @@ describe('the command log', () => {
   });
 
   it('a log row has the fields of its command and omits those without a value [C-4.3]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const validUntil = formatInstant(START_MS + HOUR);
     const payload = powerSetpoint(5, { direction: 'EXPORT', validUntil, priority: 'NORMAL' });
     const one = submission('site-setpoint', payload, { correlationId: 'corr-1', source: 'trader' });
@@ -74,14 +74,14 @@ describe('the command log', () => {
   });
 
   it('a log row records the reason of an emergency [spec: Command payloads]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const reason = '😀'.repeat(500);
     await partner.submit(submission('emergency', { type: 'HOLD', reason }));
     expect((await newestCommand(plant.id)).payload).toEqual({ type: 'HOLD', reason });
   });
 
   it('the configuration snapshot lists the newest 100 open commands, and none that has ended [spec: Limits]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     await partner.submit(
       ...Array.from({ length: 103 }, () => submission('device', batch(batteryCommand(1)))),
     );
@@ -103,7 +103,7 @@ describe('an oversized payload', () => {
   const huge = `{"type":"POWER","junk":"${'č'.repeat(100_000)}"}`;
 
   it('the log stores the beginning, length and digest of an oversized payload, and a re-send of it is recognized [C-7.3]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const one = submission('site-setpoint', {}, { payloadText: huge });
     const first = await partner.acknowledge(one);
     expect(first).toMatchObject({ status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD' });
@@ -123,7 +123,7 @@ describe('an oversized payload', () => {
   });
 
   it('a log page truncates deeply nested payloads, and large ones once the page is too long [spec: Command-log page]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(...Array.from({ length: 30 }, () => submission('mode', { mode: 'STANDARD' })));
     // Rows as an older version could write them: 30 times 256 KiB, and one that nests ten thousand levels.
     const filler = `'{"a":"' || replace(hex(zeroblob(131000)), '0', 'x') || '"}'`;

@@ -1,7 +1,7 @@
 /** A payload that does not fit its command type is rejected with the reason, and logged. */
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, START_MS } from '#workerd/site-clock.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
-import { newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
@@ -49,7 +49,7 @@ describe('the payload of a command', () => {
   ] satisfies [string, CommandFamily, unknown][])(
     'a payload with %s is valid [C-7.4]',
     async (_what, family, payload) => {
-      const { plant, partner } = await newSite({ subDevices: BATTERIES });
+      const { plant, partner } = await setScene({ plant: { subDevices: BATTERIES } });
       expect(await partner.acknowledge(submission(family, payload))).toMatchObject({ status: 'QUEUED' });
       expect(await newestCommand(plant.id)).toMatchObject({ status: 'PENDING' });
     },

@@ -1,10 +1,10 @@
 /** Signature, repeat and freshness: one effect per messageId, however often it is sent [C-7.2], [C-7.3]. */
 
+import { setScene } from '#workerd/scene.ts';
 import { DAY, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendTelemetry } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
-import { newListeningSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
@@ -27,7 +27,7 @@ describe('the signature of a submission', () => {
   );
 
   it('the signature is checked first: payload, target and limits are not evaluated [C-7.4]', async () => {
-    const { partner } = await newListeningSite();
+    const { partner } = await setScene({ gateway: 'listening' });
     const broken = submission('device', { commands: 'none' }, { signature: 'mismatch' });
     expect(await partner.acknowledge(broken)).toMatchObject({ message: 'signature mismatch' });
     expect(await partner.acknowledge(charge(5_000, { signature: 'missing' }))).toMatchObject({
@@ -37,7 +37,7 @@ describe('the signature of a submission', () => {
   });
 
   it('an invalid signature does not reserve the messageId: the real sender can still use it [C-7.3]', async () => {
-    const { partner } = await newListeningSite();
+    const { partner } = await setScene({ gateway: 'listening' });
     const forged = charge(49, { signature: 'mismatch' });
     await partner.submit(forged);
     const honest = charge(5, { messageId: forged.messageId });
@@ -50,7 +50,7 @@ describe('the signature of a submission', () => {
     [-300_001, 'REJECTED'],
     [300_001, 'REJECTED'],
   ])('a signed command with a timestamp %i ms from the clock is %s [C-7.2]', async (offsetMs, status) => {
-    const { partner } = await newListeningSite();
+    const { partner } = await setScene({ gateway: 'listening' });
     const timestampMs = Date.now() + offsetMs;
     const ack = await partner.acknowledge(charge(5, { timestampMs }));
     expect(ack.status).toBe(status);
@@ -65,7 +65,7 @@ describe('the signature of a submission', () => {
   });
 
   it('an unsigned command with an old timestamp is accepted [C-7.2]', async () => {
-    const { partner } = await newListeningSite();
+    const { partner } = await setScene({ gateway: 'listening' });
     const old = submission('site-setpoint', powerSetpoint(5), { timestampMs: START_MS - DAY });
     expect(await partner.acknowledge(old)).toMatchObject({ status: 'ACCEPTED' });
   });
@@ -73,7 +73,7 @@ describe('the signature of a submission', () => {
 
 describe('a repeated messageId', () => {
   it('a re-send with the same content gets the same acknowledgement and has no effect [C-7.3]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     const one = charge(5, { correlationId: 'corr-1' });
     const first = await partner.acknowledgeEvent(one);
     setClock(START_MS + SECOND);
@@ -90,7 +90,7 @@ describe('a repeated messageId', () => {
   });
 
   it('a re-send of a rejected command gets the same rejection, with one log row and one alarm [C-7.3]', async () => {
-    const { plant, partner } = await newListeningSite();
+    const { plant, partner } = await setScene({ gateway: 'listening' });
     const one = charge(51);
     const first = await partner.acknowledgeEvent(one);
     const again = await partner.acknowledgeEvent(one);
@@ -101,7 +101,7 @@ describe('a repeated messageId', () => {
   });
 
   it('a re-send ten minutes later gets the first acknowledgement, although its timestamp is too old by then [C-7.3]', async () => {
-    const { partner } = await newListeningSite();
+    const { partner } = await setScene({ gateway: 'listening' });
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
     setClock(START_MS + 10 * MINUTE);
@@ -111,7 +111,7 @@ describe('a repeated messageId', () => {
   });
 
   it('a messageId with another payload, routing key or family is "messageId reused", and the first is unaffected [C-7.3]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
     const others = [
@@ -132,7 +132,7 @@ describe('a repeated messageId', () => {
   });
 
   it('is rejected for its signature if that is invalid, and does not get the first acknowledgement [C-7.4]', async () => {
-    const { partner } = await newListeningSite();
+    const { partner } = await setScene({ gateway: 'listening' });
     const one = charge(5);
     await partner.submit(one);
     const ack = await partner.acknowledge({ ...one, signature: 'mismatch' });
@@ -140,7 +140,7 @@ describe('a repeated messageId', () => {
   });
 
   it('parallel calls and one batch with the same messageId have one effect and one acknowledgement id [C-7.3]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     const one = charge(5);
     const calls = Array.from({ length: 8 }, () => siteOf(plant.id).submit(partner.batchOf([one, one, one])));
     const answers = await Promise.all(calls);
@@ -154,7 +154,7 @@ describe('a repeated messageId', () => {
   });
 
   it('the same messageId from another key is another message [C-7.3]', async () => {
-    const { plant, partner } = await newListeningSite();
+    const { plant, partner } = await setScene({ gateway: 'listening' });
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
     const other = await new Submitter(plant.id).acknowledgeEvent(one);
@@ -163,7 +163,7 @@ describe('a repeated messageId', () => {
   });
 
   it('a messageId is remembered for seven days, across evictions and new blocks, and is new after that [C-7.3]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     const one = submission('site-setpoint', powerSetpoint(5, { validUntil: '2030-12-31T00:00:00Z' }));
     const first = await partner.acknowledgeEvent(one);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });

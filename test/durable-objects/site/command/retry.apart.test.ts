@@ -2,12 +2,13 @@
  * Retries of an outbox lane and late batches: one answer per publish, and no effect after the partner
  * received a rejection.
  */
+
 import { watchRegistry } from '#workerd/registry-reads.ts';
+import { setScene } from '#workerd/scene.ts';
 import { SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand } from '#workerd/site-devices.ts';
 import { readCommands } from '#workerd/site-reads.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
@@ -44,7 +45,7 @@ describe('a rejected publish that the Vhost sends again', () => {
   );
 
   it('gets the same acknowledgement if it was rejected for a reused messageId; the first command is unaffected [C-7.3]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     const one = charge(5, { publishId: crypto.randomUUID() });
     const first = await partner.acknowledgeEvent(one);
     const reused = charge(6, { messageId: one.messageId, publishId: crypto.randomUUID() });
@@ -61,7 +62,7 @@ describe('a rejected publish that the Vhost sends again', () => {
   });
 
   it('a publish with the same text but another publishId has its own log row and acknowledgement id [C-7.3]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const one = charge(5, { signature: 'missing', publishId: crypto.randomUUID() });
     const first = await partner.acknowledgeEvent(one);
     const other = await partner.acknowledgeEvent({ ...one, publishId: crypto.randomUUID() });
@@ -70,7 +71,7 @@ describe('a rejected publish that the Vhost sends again', () => {
   });
 
   it('stays rejected for its timestamp, although the timestamp is within the tolerance by then [rule 5]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     const one = charge(5, { timestampMs: START_MS + 301 * SECOND, publishId: crypto.randomUUID() });
     const first = await partner.acknowledgeEvent(one);
     expect(JSON.parse(first.payloadText)).toMatchObject({ status: 'REJECTED' });
@@ -82,7 +83,7 @@ describe('a rejected publish that the Vhost sends again', () => {
   });
 
   it('a forged publish does not reserve its messageId, even if it has a publishId: the real sender can still use it [C-7.3]', async () => {
-    const { partner } = await newListeningSite();
+    const { partner } = await setScene({ gateway: 'listening' });
     const publishId = crypto.randomUUID();
     const forged = charge(49, { signature: 'mismatch', publishId });
     await partner.submit(forged);
@@ -91,7 +92,7 @@ describe('a rejected publish that the Vhost sends again', () => {
   });
 
   it('is rejected again each time if it has no publishId, with another log row [rule 5]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const one = charge(5, { signature: 'missing' });
     await partner.submit(one);
     await partner.submit(one);
@@ -101,7 +102,7 @@ describe('a rejected publish that the Vhost sends again', () => {
 
 describe('a batch after its deadline', () => {
   it('is not recorded, because its publishes were already answered with basic.nack [C-6.4]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     const batch = partner.batchOf([
       charge(),
       submission('emergency', { type: 'STOP' }),
@@ -120,7 +121,7 @@ describe('a batch after its deadline', () => {
   });
 
   it('is recorded until its deadline, and when the Vhost sends it again with a later one [C-6.4]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const [inTime, one] = [charge(), charge()];
     const notAfterMs = START_MS + 8 * SECOND;
     setClock(notAfterMs);
@@ -139,7 +140,7 @@ describe('a batch after its deadline', () => {
   });
 
   it('is not recorded either if the deadline passed while the batch waited for a read of the registry [C-6.4]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const notAfterMs = START_MS + 8 * SECOND;
     watchRegistry(() => setClock(notAfterMs + 1));
     const { outcomes } = await siteOf(plant.id).submit({ ...partner.batchOf([charge()]), notAfterMs });

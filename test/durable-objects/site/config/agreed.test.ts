@@ -2,10 +2,12 @@
  * The configuration and schedules that a plant needs while offline: a gateway that serves for the first time,
  * or replaces another, receives them [C-2.3], [C-2.4], [C-7.9].
  */
+
 import type { DeviceTestLink } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening } from '#workerd/site-devices.ts';
-import { endOf, newAwaySite, newPlannedSite, obey, sentTo } from '#workerd/site-plan.ts';
+import { AWAY, endOf, obey, PLANNED, sentTo } from '#workerd/site-plan.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { cancel, schedule, statuses } from '#workerd/site-schedules.ts';
@@ -65,7 +67,7 @@ describe('a plant that was configured before it had a gateway', () => {
   });
 
   it('the first gateway of a plant without a configuration receives nothing', async () => {
-    const { plant } = await newAwaySite();
+    const { plant } = await setScene(AWAY);
     expect(await sentTo(await connectListening(plant), plant)).toEqual([]);
   });
 });
@@ -73,7 +75,7 @@ describe('a plant that was configured before it had a gateway', () => {
 describe('a gateway that replaces another', () => {
   /** The first gateway has acknowledged a configuration and a schedule, and disconnects. */
   async function handedOver() {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     const scheduleId = crypto.randomUUID();
     const set = schedule([1, 2, 3, 4, 5, 6], { scheduleId });
     await partner.submit(submission('config', { constraints: { maxImportKw: 50 } }), set);

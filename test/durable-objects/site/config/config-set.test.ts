@@ -2,11 +2,11 @@
  * `{slug}.config.set`: a merge patch of a site's configuration. It takes effect when it is accepted, and is
  * sent to the plant [C-7.9].
  */
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
@@ -31,7 +31,8 @@ const CONFIG_SENT = { constraints: CONFIG.constraints, fallback: FALLBACK, opera
 const set = (payload: object, word = 'set') =>
   submission('config', payload, { routingKey: `acme.config.${word}` });
 
-const listening = (options: PlantOptions = { config: CONFIG }) => newListeningSite(options);
+const listening = (options: PlantOptions = { config: CONFIG }) =>
+  setScene({ plant: options, gateway: 'listening' });
 
 describe('a patch of the configuration', () => {
   const stopping = { fallback: { ...FALLBACK, action: 'STOP' } };
@@ -191,7 +192,7 @@ describe('CONFIG_SET', () => {
   });
 
   it('waits for an offline gateway, which then receives the configuration in force [C-7.6]', async () => {
-    const { plant, partner } = await newSite({ config: CONFIG });
+    const { plant, partner } = await setScene({ plant: { config: CONFIG } });
     const first = set({ constraints: { maxImportKw: 50 } });
     expect(await partner.acknowledge(first)).toEqual({ status: 'QUEUED', commandType: 'CONFIG' });
     await passTime(plant.id, 20 * MINUTE);
@@ -252,7 +253,7 @@ describe('a patch that tightens limits', () => {
   });
 
   it('a waiting device command over the new limit fails with an alarm [C-7.6]', async () => {
-    const { plant, partner } = await newSite({ config: CONFIG });
+    const { plant, partner } = await setScene({ plant: { config: CONFIG } });
     await partner.acknowledge(charge(30));
     await partner.acknowledge(set({ constraints: { maxChargeKw: 20 } }));
     const [, waiting] = (await readCommands(plant.id)).items;
@@ -262,7 +263,7 @@ describe('a patch that tightens limits', () => {
 
   it('each waiting part of a batch over the new limits fails, with one alarm per limit [C-8.3]', async () => {
     const batteries = [...DEFAULT_SUB_DEVICES, { externalId: 'BESS-2', assetType: 'BESS' as const }];
-    const { plant, partner } = await newSite({ config: CONFIG, subDevices: batteries });
+    const { plant, partner } = await setScene({ plant: { config: CONFIG, subDevices: batteries } });
     const other = { deviceId: 'BESS-2', command: 'BESS_DISCHARGE' as const };
     await partner.acknowledge(submission('device', batch(batteryCommand(30), batteryCommand(25, other))));
     await partner.acknowledge(set({ constraints: { maxChargeKw: 20, maxDischargeKw: 20 } }));
@@ -299,7 +300,7 @@ describe('a configuration during an emergency', () => {
   });
 
   it('an emergency does not end a waiting configuration: the returning gateway receives both [C-7.7]', async () => {
-    const { plant, partner } = await newSite({ config: CONFIG });
+    const { plant, partner } = await setScene({ plant: { config: CONFIG } });
     await partner.acknowledge(set({ fallback: null }));
     await passTime(plant.id, SECOND);
     await partner.acknowledge(submission('emergency', { type: 'STOP' }));

@@ -1,9 +1,9 @@
 /** The configuration snapshot of a site: the mode in force, its end, and the fields next to it. */
+import { type LinkedScene, setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
 import { newestCommand, readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { type LinkedScene, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { LIMITED, siteOf } from '#workerd/world.ts';
@@ -23,7 +23,7 @@ async function obeyMode(
 
 describe('the mode of a site', () => {
   it('a mode without validUntil sets operatingMode and clears the override [C-7.7]', async () => {
-    const { scene, plant } = await newListeningSite();
+    const { scene, plant } = await setScene({ gateway: 'listening' });
     const validUntil = formatInstant(START_MS + HOUR);
     await obeyMode(scene, { mode: 'ZERO_EXPORT', validUntil });
     await obeyMode(scene, { mode: 'PEAK_SHAVING' });
@@ -32,7 +32,7 @@ describe('the mode of a site', () => {
   });
 
   it('a mode with validUntil is an override of operatingMode until that moment [C-2.3]', async () => {
-    const { scene, plant } = await newListeningSite();
+    const { scene, plant } = await setScene({ gateway: 'listening' });
     const validUntil = formatInstant(START_MS + HOUR);
     await obeyMode(scene, { mode: 'MAX_EXPORT', validUntil, reason: 'price' });
     const { id: commandId } = await newestCommand(plant.id);
@@ -71,7 +71,7 @@ describe('the mode of a site', () => {
   );
 
   it('a mode that is waiting, rejected by its device or never acknowledged changes nothing [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newListeningSite();
+    const { scene, plant, partner, link } = await setScene({ gateway: 'listening' });
     await obeyMode(scene, { mode: 'MAX_EXPORT' }, 'FAILED');
     await partner.submit(
       submission('mode', { mode: 'ZERO_EXPORT', validUntil: formatInstant(START_MS + HOUR) }),
@@ -83,7 +83,7 @@ describe('the mode of a site', () => {
   });
 
   it('a mode that an administrator sets before the acknowledgement is replaced by the acknowledged command [C-7.7]', async () => {
-    const { plant, partner, link, site } = await newListeningSite();
+    const { plant, partner, link, site } = await setScene({ gateway: 'listening' });
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
     const { cmdId } = await nthCommand(link, 1);
     await site.configure(plant.id, { ...LIMITED, operatingMode: 'ZERO_EXPORT' });
@@ -93,7 +93,7 @@ describe('the mode of a site', () => {
   });
 
   it('a later acknowledgement of an older mode does not undo a newer mode [C-7.7]', async () => {
-    const { scene, plant, link } = await newListeningSite();
+    const { scene, plant, link } = await setScene({ gateway: 'listening' });
     await obeyMode(scene, { mode: 'MAX_EXPORT' });
     const { cmdId } = await nthCommand(link, 1);
     await obeyMode(scene, { mode: 'ZERO_EXPORT' });
@@ -102,7 +102,7 @@ describe('the mode of a site', () => {
   });
 
   it('a mode command that is rejected for its window or its signature changes nothing [C-7.4]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(
       submission('mode', { mode: 'MAX_EXPORT', validUntil: formatInstant(START_MS - MINUTE) }),
       submission('mode', { mode: 'MAX_EXPORT' }, { signature: 'missing' }),
@@ -111,7 +111,7 @@ describe('the mode of a site', () => {
   });
 
   it('the snapshot has the constraints, the fallback and the pending commands [C-2.3]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(submission('device', batch(batteryCommand(1))));
     const config = await readConfig(plant.id);
     expect(config).toMatchObject({ siteId: plant.id, constraints: LIMITED.constraints, fallback: null });

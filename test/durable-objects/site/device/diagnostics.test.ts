@@ -1,5 +1,7 @@
 /** Diagnostics for operators: dropped messages with their reasons, and login attempts [C-3.8]. */
+
 import { type DeviceTestLink, dialSite, telemetryMessage } from '#workerd/links.ts';
+import { type SiteScene, setScene } from '#workerd/scene.ts';
 import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectTo,
@@ -10,7 +12,6 @@ import {
   sendTelemetry,
 } from '#workerd/site-devices.ts';
 import { evictSite, rowsOf } from '#workerd/site-rows.ts';
-import { newConnectedSite, newSite, type SiteScene } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
@@ -47,7 +48,7 @@ function down(last: number, count: number): string[] {
 
 describe('dropped messages', () => {
   it('are counted by reason and listed newest first, with the text that should have been signed [C-3.8]', async () => {
-    const { site, link, gateway } = await newConnectedSite();
+    const { site, link, gateway } = await setScene({ gateway: 'connected' });
     const used = telemetryMessage(gateway, '{"a":1}', { nonce: 'used' });
     await publish(link, used);
     setClock(START_MS + SECOND);
@@ -80,7 +81,7 @@ describe('dropped messages', () => {
   });
 
   it('show the cause of a wrong signature if it is a known mistake [C-3.7]', async () => {
-    const { site, link, gateway } = await newConnectedSite();
+    const { site, link, gateway } = await setScene({ gateway: 'connected' });
     await publish(link, rawTelemetry(gateway, { data: '{"a": 1}', signedData: '{"a":1.0}' }));
     await publish(link, rawTelemetry(gateway, { data: '{"a":5.0}', signedData: '{"a":5}' }));
     const { recent } = await site.diagnostics(gateway.id);
@@ -91,14 +92,14 @@ describe('dropped messages', () => {
   });
 
   it('do not include identical re-sends of a valid message', async () => {
-    const { site, link, gateway } = await newConnectedSite();
+    const { site, link, gateway } = await setScene({ gateway: 'connected' });
     const message = telemetryMessage(gateway, '{"a":1}');
     for (let count = 0; count < 3; count++) await publish(link, message);
     expect(await site.diagnostics(gateway.id)).toMatchObject({ drops: {}, recent: [] });
   });
 
   it('are kept across evictions, the last hundred of them, and the count includes all [C-3.8]', async () => {
-    const { plant, site, link, gateway } = await newConnectedSite();
+    const { plant, site, link, gateway } = await setScene({ gateway: 'connected' });
     let sent = 0;
     for (const count of [KEPT - 1, 2, KEPT, 3, 2 * KEPT + 7]) {
       await sendMalformed(link, sent, count);
@@ -112,7 +113,7 @@ describe('dropped messages', () => {
   });
 
   it('are all counted, even more than a hundred of one batch, and the last hundred are kept', async () => {
-    const { site, link, gateway } = await newConnectedSite();
+    const { site, link, gateway } = await setScene({ gateway: 'connected' });
     const stray = (index: number) =>
       ({ kind: 'foreign-topic', act: 'publish', topic: `topic/${index}` }) as const;
     link.send(...Array.from({ length: KEPT + 20 }, (_none, index) => stray(index)));
@@ -123,7 +124,7 @@ describe('dropped messages', () => {
   });
 
   it('include publishes and subscriptions to topics of other devices, with the reason TOPIC [C-3.8]', async () => {
-    const { site, link, gateway } = await newConnectedSite();
+    const { site, link, gateway } = await setScene({ gateway: 'connected' });
     link.send({ kind: 'foreign-topic', act: 'publish', topic: 'cpi/other/telemetry' });
     link.send({ kind: 'foreign-topic', act: 'subscribe', topic: '#' });
     await sendAck(link, gateway, 'none', 'RECEIVED');
@@ -145,7 +146,7 @@ describe('dropped messages', () => {
   });
 
   it('do not appear for another device', async () => {
-    const { organization, plant, site, link, gateway } = await newConnectedSite();
+    const { organization, plant, site, link, gateway } = await setScene({ gateway: 'connected' });
     const other = await createDevice(organization, plant.id, 'SENSOR');
     await publish(link, 'hello');
     expect(await site.diagnostics(other.id)).toMatchObject({ drops: {}, recent: [], connects: [] });
@@ -153,7 +154,7 @@ describe('dropped messages', () => {
   });
 
   it('do not prove a secret if they are malformed, and are not stored in the journal', async () => {
-    const { plant, link } = await newConnectedSite();
+    const { plant, link } = await setScene({ gateway: 'connected' });
     await sendMalformed(link, 0, 5);
     expect(await rowsOf(plant.id, 'SELECT last_key_version FROM device')).toEqual([
       { last_key_version: null },
@@ -164,7 +165,7 @@ describe('dropped messages', () => {
 
 describe('logins', () => {
   it('accepted and refused logins are listed newest first, with address and reason [C-3.8]', async () => {
-    const { organization, plant, site, gateway } = await newSite();
+    const { organization, plant, site, gateway } = await setScene({ plant: true });
     await connectTo(plant.id, gateway.id, { address: ADDRESS });
     setClock(START_MS + SECOND);
     await site.noteRefusedLogin(
@@ -186,7 +187,7 @@ describe('logins', () => {
   });
 
   it('the last hundred logins are kept across evictions [C-3.8]', async () => {
-    const { scene, plant, site, gateway } = await newSite();
+    const { scene, plant, site, gateway } = await setScene({ plant: true });
     let sent = 0;
     for (const count of [KEPT - 1, 2, KEPT + 9]) {
       await refuseLogins(scene, sent, count);
@@ -198,7 +199,7 @@ describe('logins', () => {
   });
 
   it('an uncounted refused login with the address and reason of the last one is stored once a minute', async () => {
-    const { organization, plant, site, gateway } = await newSite();
+    const { organization, plant, site, gateway } = await setScene({ plant: true });
     const refuse = async (changes = {}) =>
       await site.noteRefusedLogin(gateway.id, refusal(organization.id, changes));
     const written = async () => (await rowsOf(plant.id, 'SELECT slot FROM recent_connect')).length;
@@ -219,14 +220,14 @@ describe('logins', () => {
   });
 
   it('every refused login that counts toward a suspension is stored, even if it repeats the last one [C-3.11]', async () => {
-    const { organization, site, gateway } = await newSite();
+    const { organization, site, gateway } = await setScene({ plant: true });
     for (let count = 0; count < 5; count++)
       await site.noteRefusedLogin(gateway.id, refusal(organization.id, { counts: true }));
     expect((await site.diagnostics(gateway.id)).connects).toHaveLength(5);
   });
 
   it('a refused login is stored again if an accepted one came after the same refusal', async () => {
-    const { organization, plant, site, gateway } = await newSite();
+    const { organization, plant, site, gateway } = await setScene({ plant: true });
     const refuse = () => site.noteRefusedLogin(gateway.id, refusal(organization.id));
     await refuse();
     await connectTo(plant.id, gateway.id, { address: ADDRESS });
@@ -236,7 +237,7 @@ describe('logins', () => {
   });
 
   it('a login for a device that is not in this site gets 503, and nothing is stored', async () => {
-    const { organization, plant, site } = await newSite();
+    const { organization, plant, site } = await setScene({ plant: true });
     const unknown = crypto.randomUUID();
     await site.noteRefusedLogin(unknown, refusal(organization.id, { counts: true }));
     expect((await dialSite(plant.id, unknown)).status).toBe(503);

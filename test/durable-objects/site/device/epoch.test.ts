@@ -2,8 +2,10 @@
  * Sessions of a device: which socket is valid (the newest, from the newest boot of its bridge, while its
  * credential is valid), and how a session ends.
  */
+
 import { runInDurableObject } from 'cloudflare:test';
 import { dialSite, telemetryMessage } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { alarmAt, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
@@ -15,7 +17,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { columnOf, evictSite, numberOf, openSessions } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
@@ -23,7 +24,7 @@ import { CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../../protocol/link/live.ts'
 
 describe('two links of one device', () => {
   it('the newest link of a device stays open, and the Site closes the older one as taken over [C-3.6]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const older = await connectListening(plant, plant.gateway, { bridge: 'bridge-1' });
     const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2', boot: 'boot-9' });
     expect(await older.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
@@ -33,7 +34,7 @@ describe('two links of one device', () => {
   });
 
   it('frames that arrive on the older link after it was closed have no effect and get no answer [rule 2]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const older = await connectListening(plant);
     const answered = older.received.length;
     const sockets: WebSocket[] = [];
@@ -60,7 +61,7 @@ describe('two links of one device', () => {
   });
 
   it('commands go only to the newest link, and only once it has subscribed [rule 2]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const older = await connectListening(plant);
     const newer = await connectTo(plant.id, plant.gateway.id, { bridge: 'bridge-2' });
     const ack = await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)));
@@ -71,7 +72,7 @@ describe('two links of one device', () => {
   });
 
   it('when the older link closes, the session of the newer one continues [rule 2]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const older = await connectListening(plant);
     const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2' });
     older.socket.close(1000, 'late');
@@ -82,7 +83,7 @@ describe('two links of one device', () => {
   });
 
   it('after twenty reconnects only the last session is open, and commands reach it [C-3.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const links = [];
     for (let cut = 0; cut < 20; cut++) {
       setClock(START_MS + cut * SECOND);
@@ -106,7 +107,7 @@ describe('two links of one device', () => {
 
 describe('a link that its bridge closes', () => {
   it('the session of the device ends immediately [C-3.10]', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     expect(await openSessions(plant.id)).toBe(1);
     link.socket.close(1000, 'disconnected');
     await link.untilClosed();
@@ -114,7 +115,7 @@ describe('a link that its bridge closes', () => {
   });
 
   it('the Site closes its side immediately, too [architecture: one idea]', async () => {
-    const { link } = await newListeningSite();
+    const { link } = await setScene({ gateway: 'listening' });
     link.socket.close(1000, 'disconnected');
     // The clock stands still: no alarm closes it.
     expect(await link.untilClosed()).toMatchObject({ code: 1000 });
@@ -123,7 +124,7 @@ describe('a link that its bridge closes', () => {
 
 describe('a restarted bridge', () => {
   it('ends the sessions of its older boot with its first new link, and no other sessions [rule 8]', async () => {
-    const { organization, plant } = await newSite();
+    const { organization, plant } = await setScene({ plant: true });
     const second = await createDevice(organization, plant.id, 'SENSOR');
     const third = await createDevice(organization, plant.id, 'SENSOR');
     const stale = await connectListening(plant, second, { bridge: 'bridge-1', boot: 'boot-1' });
@@ -138,7 +139,7 @@ describe('a restarted bridge', () => {
 
 describe('a dial', () => {
   it('is answered with 404 if its connection id was used [rule 1]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const connection = crypto.randomUUID();
     const link = await connectTo(plant.id, plant.gateway.id, { connection });
     const replayed = await dialSite(plant.id, plant.gateway.id, { connection });
@@ -153,7 +154,7 @@ describe('a dial', () => {
   });
 
   it('concurrent dials with one connection id open one link [rule 1]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const connection = crypto.randomUUID();
     const dials = Array.from({ length: 5 }, () => dialSite(plant.id, plant.gateway.id, { connection }));
     const statuses = (await Promise.all(dials)).map((response) => response.status);
@@ -161,7 +162,7 @@ describe('a dial', () => {
   });
 
   it('is answered with 404 if it has no header of the Worker, or is no upgrade [rule 1]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const site = siteOf(plant.id);
     expect((await site.fetch('https://site/link', { headers: { upgrade: 'websocket' } })).status).toBe(404);
     expect((await site.fetch('https://site/link', { headers: { 'sitewire-dial': '{}' } })).status).toBe(404);
@@ -181,7 +182,7 @@ describe('a dial', () => {
 
 describe('the end of a session', () => {
   it('the Site closes the link when its token expires, even if the device sends nothing [C-3.6]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const expiresAtMs = START_MS + MINUTE;
     const link = await connectListening(plant, plant.gateway, { expiresAtMs });
     expect(await alarmAt(plant.id)).toBeLessThanOrEqual(expiresAtMs);
@@ -191,7 +192,7 @@ describe('the end of a session', () => {
   });
 
   it('a frame after the token expired has no effect and closes the link, even if the alarm is late [rule 6]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const link = await connectListening(plant, plant.gateway, { expiresAtMs: START_MS + MINUTE });
     setClock(START_MS + MINUTE);
     const payload = telemetryMessage(plant.gateway, '{"gridPowerKw":1}');
@@ -202,7 +203,7 @@ describe('the end of a session', () => {
   });
 
   it('a suspension closes the link immediately, and a reactivated device can connect again [C-3.3]', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'SUSPENDED');
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
     await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'ACTIVE');
@@ -211,7 +212,7 @@ describe('the end of a session', () => {
   });
 
   it('a suspended device stays suspended when the Worker registers it at the Site again [C-3.11]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const { id: deviceId, hmacSecret } = plant.gateway;
     await siteOf(plant.id).setDeviceStatus(deviceId, 'SUSPENDED');
     const grant = { siteId: plant.id, plantId: plant.id, deviceId, type: 'GATEWAY' as const, hmacSecret };
@@ -220,7 +221,7 @@ describe('the end of a session', () => {
   });
 
   it('a link on which nothing arrives gets no commands after 60 s, and the Site closes it after 90 s [rule 2]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     setClock(START_MS + SIGN_OF_LIFE_MS + 1);
     expect((await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)))).status).toBe('QUEUED');
     expect(commandsOf(link)).toEqual([]);

@@ -1,10 +1,10 @@
 /**
  * Which failed logins count toward a suspension, whatever other logins were refused between them [C-3.11].
  */
+import { type SiteScene, setScene } from '#workerd/scene.ts';
 import { MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { newMove, statusOfDial, whole } from '#workerd/site-move.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
-import { newSite, type SiteScene } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
 
@@ -13,7 +13,7 @@ const FAILED = 'SELECT count(*) FROM failed_login';
 type Scene = Pick<SiteScene, 'organization' | 'gateway'> & { siteId: string };
 
 async function newScene(): Promise<Scene> {
-  const scene = await newSite();
+  const scene = await setScene({ plant: true });
   return { ...scene, siteId: scene.plant.id };
 }
 

@@ -2,21 +2,22 @@
  * The open commands of a device that no longer serves: the next serving device gets them, or they end
  * [C-3.1], [C-7.6].
  */
+
 import type { DeviceTestLink } from '#workerd/links.ts';
+import { type SiteScene, setScene, whole } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import {
+  AWAY,
   endOf,
   executionStatuses,
   executionsOf,
-  newAwaySite,
   obey,
   planned,
   sentCommands,
   sentTo,
 } from '#workerd/site-plan.ts';
 import { numberOf } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite, type SiteScene, whole } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createLinked, type Plant, siteOf } from '#workerd/world.ts';
@@ -38,7 +39,7 @@ const DISPATCHES = 'SELECT count(*) FROM dispatch';
 
 /** The plant's gateway serves; a second one is connected too. */
 async function newTwoGateways() {
-  const { scene, organization, plant } = await newAwaySite();
+  const { scene, organization, plant } = await setScene(AWAY);
   const other = await createDevice(organization, plant.id, 'CONTROLLER');
   const otherLink = await connectListening(plant, other);
   setClock(START_MS + SECOND);
@@ -49,7 +50,7 @@ async function newTwoGateways() {
 
 /** A plant whose battery BESS-L is linked to an offline device. */
 async function newLinkedSite() {
-  const scene = await newSite();
+  const scene = await setScene({ plant: true });
   await answerPings(scene.plant.id);
   const battery = { externalId: 'BESS-L', assetType: 'BESS', ratedPowerKw: 40 } as const;
   const linked = await createLinked(scene.organization, scene.plant.id, battery);
@@ -223,7 +224,7 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
     ['a mode', () => submission('mode', { mode: 'ZERO_EXPORT' })],
     ['an emergency', () => submission('emergency', { type: 'STOP' })],
   ])('%s that waits for the only gateway ends FAILED DEVICE_GONE', async (_what, publishOf) => {
-    const { plant, gateway, partner } = await newSite();
+    const { plant, gateway, partner } = await setScene({ plant: true });
     const publish = publishOf();
     expect(await partner.acknowledge(publish)).toMatchObject({ status: 'QUEUED' });
     await go(gateway.id, plant.id);
@@ -232,7 +233,7 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
   });
 
   it(`its open REST commands end FAILED ${why}, sent or not, and ended ones are unchanged; a deletion removes all`, async () => {
-    const { scene, plant, gateway, site, link } = await newListeningSite();
+    const { scene, plant, gateway, site, link } = await setScene({ gateway: 'listening' });
     const ids = [await ask(scene, 'A'), await ask(scene, 'B'), await ask(scene, 'C')];
     await nthCommand(link, 3);
     await sendAck(link, gateway, ids[0] ?? '', 'COMPLETED');
@@ -255,7 +256,7 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
   });
 
   it('the Site refuses new REST commands for a gateway that was revoked, deleted or moved', async () => {
-    const { plant, gateway, site } = await newSite();
+    const { plant, gateway, site } = await setScene({ plant: true });
     await go(gateway.id, plant.id);
     const asked = { action: 'PING', payload: {}, validUntilMs: null, idempotencyKey: null };
     expect(await site.submitRestCommand(gateway.id, asked)).toEqual({ refused: 'inactive' });
@@ -264,7 +265,7 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
 
 describe('a suspended device', () => {
   it('REST commands of a suspended device wait, and are sent after its reactivation', async () => {
-    const { scene, plant, gateway, site } = await newSite();
+    const { scene, plant, gateway, site } = await setScene({ plant: true });
     const cmdId = await ask(scene);
     await site.setDeviceStatus(gateway.id, 'SUSPENDED');
     await passTime(plant.id, 10 * MINUTE);
@@ -276,7 +277,7 @@ describe('a suspended device', () => {
   });
 
   it('commands of a plant whose only gateway is suspended wait for its reactivation', async () => {
-    const { plant, gateway, site, partner } = await newSite();
+    const { plant, gateway, site, partner } = await setScene({ plant: true });
     const publish = charge();
     await partner.submit(publish);
     await site.setDeviceStatus(gateway.id, 'SUSPENDED');

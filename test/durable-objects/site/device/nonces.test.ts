@@ -2,6 +2,7 @@
  * The nonce memory at its capacity: further messages wait until nonces expire, and no nonce is forgotten
  * early [C-3.8].
  */
+import { setScene } from '#workerd/scene.ts';
 import { boundSite } from '#workerd/site-bounds.ts';
 import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
@@ -15,7 +16,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { evictSite, journalLines } from '#workerd/site-rows.ts';
-import { newConnectedSite } from '#workerd/site-scenes.ts';
 import { charge, Submitter } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import type { DeviceLinkDown } from '../../../../protocol/link/device.ts';
@@ -24,7 +24,7 @@ const CAP = 100;
 
 /** Fills the memory. The first message is dated ahead: its nonce counts for 9 minutes, the others for 5. */
 async function newFullSite() {
-  const scene = await newConnectedSite();
+  const scene = await setScene({ gateway: 'connected' });
   await boundSite(scene.plant.id, { nonces: CAP });
   const sent = Array.from({ length: CAP }, (_none, index) => {
     const ts = index === 0 ? START_MS + 4 * MINUTE : START_MS;

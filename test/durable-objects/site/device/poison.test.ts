@@ -1,6 +1,8 @@
 /** One failure among valid work: a frame that cannot be judged, or a write that fails. */
+
 import { beforeEach, vi } from 'vitest';
 import { type DeviceTestLink, telemetryMessage } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
@@ -12,7 +14,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { gridPowerKw, readConfig } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
-import { newListeningSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
@@ -41,7 +42,7 @@ async function journalLines(plant: Plant, text: string): Promise<number> {
 
 describe('one frame that fails among valid ones', () => {
   it('only the failing frame of ten is rejected, the others are stored and the link stays open [rule 3]', async () => {
-    const { plant, link, gateway } = await newListeningSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'listening' });
     const bad = '{"poison":1}';
     poison(bad);
     const messages = Array.from({ length: 10 }, (_none, index) =>
@@ -63,7 +64,7 @@ describe('one frame that fails among valid ones', () => {
 
 describe('an acknowledgement whose effect cannot be written', () => {
   it('is rejected if its dispatch cannot be updated; telemetry after it is stored, and a retry succeeds [rule 3]', async () => {
-    const { plant, link, gateway, partner } = await newListeningSite();
+    const { plant, link, gateway, partner } = await setScene({ gateway: 'listening' });
     await partner.submit(submission('device', batch(batteryCommand(5))));
     const { cmdId } = await nthCommand(link, 1);
     await breakWrites(plant.id, 'UPDATE ON dispatch');
@@ -76,7 +77,7 @@ describe('an acknowledgement whose effect cannot be written', () => {
   });
 
   it('leaves the mode unchanged, in memory too, and changes it on retry [rule 3]', async () => {
-    const { plant, link, gateway, partner } = await newListeningSite();
+    const { plant, link, gateway, partner } = await setScene({ gateway: 'listening' });
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
     const { cmdId } = await nthCommand(link, 1);
     await breakWrites(plant.id, 'UPDATE ON command');
@@ -90,7 +91,7 @@ describe('an acknowledgement whose effect cannot be written', () => {
 
 describe('a submission whose rows cannot be written', () => {
   it('only the failing submission of ten fails, it leaves no rows, and is accepted on retry [rule 3]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     const submissions = Array.from({ length: 10 }, () => submission('device', batch(batteryCommand(5))));
     const bad = submissions[3];
     if (!bad) throw new Error('ten submissions');
@@ -118,7 +119,7 @@ describe('a submission whose rows cannot be written', () => {
 
 describe('unusable stored data', () => {
   it('a message of a device whose secret cannot be decrypted is rejected, and the link stays open [rule 3]', async () => {
-    const { plant, link, gateway } = await newListeningSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'listening' });
     await rowsOf(plant.id, `UPDATE device_secret SET sealed = '9:zzzz'`);
     await evictSite(plant.id);
     const payload = telemetryMessage(gateway, '{"gridPowerKw":1}');
@@ -130,7 +131,7 @@ describe('unusable stored data', () => {
 
 describe('a configuration that is too large for a row', () => {
   it('is rejected and not stored, and the links stay open [rule 3]', async () => {
-    const { plant, link, gateway } = await newListeningSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'listening' });
     const before = await readConfig(plant.id);
     const huge = { ...DEFAULT_SITE_CONFIG, junk: 'x'.repeat(1_100 * 1_024) };
     const configure = async () => await siteOf(plant.id).configure(plant.id, huge);
@@ -172,7 +173,7 @@ describe('a failed transaction', () => {
   );
 
   it('undoes its whole batch, so that the re-send does not count as a repeat [rule 3]', async () => {
-    const { plant, link, gateway } = await newListeningSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'listening' });
     await breakWrites(plant.id, 'INSERT ON dropped_message');
     const good = telemetryMessage(gateway, '{"gridPowerKw":1}');
     link.send(
@@ -188,7 +189,7 @@ describe('a failed transaction', () => {
   });
 
   it('rejects the submit call, and the same submission is recorded once on retry [rule 5]', async () => {
-    const { plant, partner } = await newListeningSite();
+    const { plant, partner } = await setScene({ gateway: 'listening' });
     const one = submission('site-setpoint', powerSetpoint(5));
     await breakWrites(plant.id, 'INSERT ON outbox');
     await expect(partner.submit(one)).rejects.toThrow();

@@ -2,6 +2,7 @@
  * A device whose client sends nothing for 90 s: its socket is open, but the client does not answer the
  * bridge's pings [C-3.10].
  */
+import { type LinkedScene, setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
@@ -13,7 +14,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { evictSite, factOf, openSessions, untilRegistered } from '#workerd/site-rows.ts';
-import { type LinkedScene, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { charge } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, type Plant } from '#workerd/world.ts';
@@ -33,7 +33,7 @@ async function say({ link, gateway }: Pick<LinkedScene, 'link' | 'gateway'>, qui
 
 describe('a device that has sent no byte for 90 s', () => {
   it('a quiet device gets no command: the command is QUEUED, and sent when the device sends again [C-3.10]', async () => {
-    const { scene, plant, partner, link } = await newListeningSite();
+    const { scene, plant, partner, link } = await setScene({ gateway: 'listening' });
     await say(scene, true);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     expect(commandsOf(link)).toEqual([]);
@@ -44,7 +44,7 @@ describe('a device that has sent no byte for 90 s', () => {
   });
 
   it('a quiet device stays quiet over an eviction, because the state is kept with the socket [C-3.10]', async () => {
-    const scene = await newListeningSite();
+    const scene = await setScene({ gateway: 'listening' });
     await say(scene, true);
     await evictSite(scene.plant.id);
     expect(await scene.partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
@@ -55,7 +55,7 @@ describe('a device that has sent no byte for 90 s', () => {
   });
 
   it('a plant with only a quiet device is OFFLINE, and ONLINE when the device sends again [C-2.5]', async () => {
-    const { scene, plant } = await newListeningSite();
+    const { scene, plant } = await setScene({ gateway: 'listening' });
     await untilRegistered('plants', plant.id, { status: 'ONLINE' });
     setClock(START_MS + 90 * SECOND);
     await say(scene, true);
@@ -69,7 +69,7 @@ describe('a device that has sent no byte for 90 s', () => {
   });
 
   it('a quiet device does not make a plant OFFLINE whose other device is connected [C-2.5]', async () => {
-    const { organization, plant, gateway } = await newSite();
+    const { organization, plant, gateway } = await setScene({ plant: true });
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
     const link = await connectListening(plant);
     await connectTo(plant.id, sensor.id);
@@ -79,14 +79,14 @@ describe('a device that has sent no byte for 90 s', () => {
   });
 
   it('a quiet device keeps its session, because its client may send again [C-3.10]', async () => {
-    const scene = await newListeningSite();
+    const scene = await setScene({ gateway: 'listening' });
     await say(scene, true);
     expect(scene.link.closed).toBeUndefined();
     expect(await openSessions(scene.plant.id)).toBe(1);
   });
 
   it('a new session of a quiet device is not quiet [C-3.10]', async () => {
-    const scene = await newListeningSite();
+    const scene = await setScene({ gateway: 'listening' });
     await say(scene, true);
     const next = await connectListening(scene.plant);
     expect(await scene.partner.acknowledge(charge())).toMatchObject({ status: 'ACCEPTED' });
@@ -94,7 +94,7 @@ describe('a device that has sent no byte for 90 s', () => {
   });
 
   it('a quiet gateway does not serve while another gateway is connected [C-2.4]', async () => {
-    const { organization, plant, gateway, partner } = await newSite();
+    const { organization, plant, gateway, partner } = await setScene({ plant: true });
     const controller = await createDevice(organization, plant.id, 'CONTROLLER');
     const other = await connectListening(plant, controller);
     setClock(START_MS + SECOND);
@@ -108,7 +108,7 @@ describe('a device that has sent no byte for 90 s', () => {
 
 describe('the status that a device reported', () => {
   it('a device that reported OFFLINE is ONLINE after its next connect [C-3.10]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const link = await connectTo(plant.id, plant.gateway.id);
     await sendStatus(link, plant.gateway, 'OFFLINE');
     await untilRegistered('devices', plant.gateway.id, { connection_status: 'OFFLINE' });

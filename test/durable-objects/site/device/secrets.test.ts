@@ -2,8 +2,10 @@
  * The secrets of a device over time: which are valid, until when, and which one signs the commands to the
  * device [C-3.3], [C-3.7].
  */
+
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   answerPings,
@@ -14,7 +16,6 @@ import {
   type ReceivedCommand,
 } from '#workerd/site-devices.ts';
 import { evictSite, numberOf, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
-import { newSite } from '#workerd/site-scenes.ts';
 import { ackWith, isSignedWith, type SecretForm } from '#workerd/site-secrets.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, randomHex } from '#workerd/world.ts';
@@ -25,7 +26,7 @@ const SECRETS = 'SELECT count(*) FROM device_secret';
 
 /** A gateway that is connected and has not signed anything yet. */
 async function newSilentSite() {
-  const { scene, plant, gateway, site } = await newSite();
+  const { scene, plant, gateway, site } = await setScene({ plant: true });
   await answerPings(plant.id);
   const link = await connectTo(plant.id, gateway.id);
   link.send({ kind: 'subscribed', commands: true });

@@ -1,14 +1,8 @@
 /** The unacknowledged commands of a suspended device wait, because the device may be reactivated [C-3.3]. */
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
-import {
-  endOf,
-  executionsOf,
-  newPlannedSite,
-  type PlannedScene,
-  planned,
-  sentTo,
-} from '#workerd/site-plan.ts';
+import { endOf, executionsOf, PLANNED, type PlannedScene, planned, sentTo } from '#workerd/site-plan.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -25,7 +19,7 @@ const KINDS: [string, () => Submission][] = [
 
 /** Lets the site send the command `tries` times to its only gateway, which does not answer and is then suspended. */
 async function newSuspended(publish: Submission, tries = 1): Promise<PlannedScene> {
-  const scene = await newPlannedSite();
+  const scene = await setScene(PLANNED);
   await scene.partner.submit(publish);
   await nthCommand(scene.link, 1);
   if (tries > 1) await passTime(scene.plant.id, (tries - 1) * 30 * SECOND);
@@ -81,7 +75,7 @@ describe('commands that wait for a suspended gateway', () => {
   });
 
   it('a REST command is sent after the reactivation, or ends FAILED when its time is over before [C-3.4]', async () => {
-    const { plant, site, gateway, link } = await newPlannedSite();
+    const { plant, site, gateway, link } = await setScene(PLANNED);
     const ask = async (idempotencyKey: string, validUntilMs: number | null) => {
       const asked = { action: 'PING', payload: {}, validUntilMs, idempotencyKey };
       const answer = await site.submitRestCommand(gateway.id, asked);

@@ -2,12 +2,13 @@
  * Two programs with the identity of one device: each login takes the place of the other's session [C-3.6]. The
  * diagnostics say so, and from which addresses; logins that only follow a lost connection are not reported.
  */
+
 import type { DeviceTestLink } from '#workerd/links.ts';
+import { type SiteScene, setScene } from '#workerd/scene.ts';
 import { MINUTE, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectTo, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { newMove, whole } from '#workerd/site-move.ts';
 import { evictSite, openSessions } from '#workerd/site-rows.ts';
-import { newSite, type SiteScene } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
@@ -40,7 +41,7 @@ async function fight(
 
 describe('two programs with the identity of one device', () => {
   it('are in the hints from the third take-over on, with both addresses [C-3.6], [C-3.8]', async () => {
-    const { scene, site, gateway } = await newSite();
+    const { scene, site, gateway } = await setScene({ plant: true });
     // The first login takes no place: three logins are two take-overs.
     await fight(scene, gateway.id, 3);
     expect(await hintsOf(scene, gateway.id)).toEqual([]);
@@ -55,7 +56,7 @@ describe('two programs with the identity of one device', () => {
   });
 
   it('are in the hints when both have one address, as behind one router', async () => {
-    const { scene, gateway } = await newSite();
+    const { scene, gateway } = await setScene({ plant: true });
     await fight(scene, gateway.id, 8, { addresses: [ONE] });
     const [hint] = await hintsOf(scene, gateway.id);
     expect(hint).toContain(`from ${ONE}`);
@@ -63,7 +64,7 @@ describe('two programs with the identity of one device', () => {
   });
 
   it('are in the hints when both send telemetry between the logins', async () => {
-    const { scene, gateway, plant } = await newSite();
+    const { scene, gateway, plant } = await setScene({ plant: true });
     for (let login = 0; login < 5; login++) {
       setClock(START_MS + login * 16 * SECOND);
       const link = await connectTo(plant.id, gateway.id, { address: login % 2 ? ONE : OTHER });
@@ -73,7 +74,7 @@ describe('two programs with the identity of one device', () => {
   });
 
   it('stay in the hints through an eviction, a hundred refused logins and a hundred take-overs', async () => {
-    const { scene, site, gateway, plant, organization } = await newSite();
+    const { scene, site, gateway, plant, organization } = await setScene({ plant: true });
     await fight(scene, gateway.id, 5);
     await evictSite(plant.id);
     const [before] = await hintsOf(scene, gateway.id);
@@ -90,7 +91,7 @@ describe('two programs with the identity of one device', () => {
   });
 
   it('leave the hints ten minutes after the last take-over', async () => {
-    const { scene, gateway } = await newSite();
+    const { scene, gateway } = await setScene({ plant: true });
     await fight(scene, gateway.id, 6);
     const lastMs = Date.now();
     setClock(lastMs + 9 * MINUTE);
@@ -100,7 +101,7 @@ describe('two programs with the identity of one device', () => {
   });
 
   it('name at most a few of many addresses, so that the hint stays readable', async () => {
-    const { scene, gateway } = await newSite();
+    const { scene, gateway } = await setScene({ plant: true });
     const addresses = Array.from({ length: 60 }, (_none, index) => `2001:db8:${index}::1`);
     await fight(scene, gateway.id, 60, { addresses });
     const [hint] = await hintsOf(scene, gateway.id);
@@ -110,7 +111,7 @@ describe('two programs with the identity of one device', () => {
   });
 
   it('are no hint of another device of the site', async () => {
-    const { scene, gateway, organization, plant } = await newSite();
+    const { scene, gateway, organization, plant } = await setScene({ plant: true });
     const neighbour = await createDevice(organization, plant.id, 'SENSOR');
     await connectTo(plant.id, neighbour.id);
     await fight(scene, gateway.id, 6);
@@ -128,7 +129,7 @@ describe('two programs with the identity of one device', () => {
 
 describe('a login that takes the place of no live session', () => {
   it('gives no hint after the device closed its connection', async () => {
-    const { scene, gateway, plant } = await newSite();
+    const { scene, gateway, plant } = await setScene({ plant: true });
     for (let login = 0; login < 8; login++) {
       const link = await connectTo(plant.id, gateway.id, { address: login % 2 ? ONE : OTHER });
       link.socket.close(1000, 'disconnected');
@@ -138,13 +139,13 @@ describe('a login that takes the place of no live session', () => {
   });
 
   it('gives no hint after its bridge restarted (rule 8)', async () => {
-    const { scene, gateway, plant } = await newSite();
+    const { scene, gateway, plant } = await setScene({ plant: true });
     for (let boot = 0; boot < 8; boot++) await connectTo(plant.id, gateway.id, { boot: `boot-${boot}` });
     expect(await hintsOf(scene, gateway.id)).toEqual([]);
   });
 
   it('gives no hint after the device lost its connection without notice: its client was silent [C-3.10]', async () => {
-    const { scene, gateway, plant } = await newSite();
+    const { scene, gateway, plant } = await setScene({ plant: true });
     for (let login = 0; login < 5; login++) {
       const link = await connectTo(plant.id, gateway.id, { address: ONE });
       // The bridge says that nothing came from the client for 90 s [C-3.10].
@@ -156,13 +157,13 @@ describe('a login that takes the place of no live session', () => {
   });
 
   it('gives no hint when the device logs in again only every five minutes', async () => {
-    const { scene, gateway } = await newSite();
+    const { scene, gateway } = await setScene({ plant: true });
     await fight(scene, gateway.id, 10, { stepMs: 5 * MINUTE + SECOND });
     expect(await hintsOf(scene, gateway.id)).toEqual([]);
   });
 
   it('gives no hint after a suspension ended the session', async () => {
-    const { scene, gateway, plant, site } = await newSite();
+    const { scene, gateway, plant, site } = await setScene({ plant: true });
     await fight(scene, gateway.id, 3);
     await site.setDeviceStatus(gateway.id, 'SUSPENDED');
     await passUntilSent(plant.id);

@@ -1,8 +1,10 @@
 /**
  * New tokens for connected devices: when a token is pushed, its content, and the number of tries [C-3.12].
  */
+
 import { env } from 'cloudflare:workers';
 import type { DeviceTestLink } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { alarmAt, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   answerPings,
@@ -16,7 +18,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { readCommands } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, untilRegistered } from '#workerd/site-rows.ts';
-import { newSite } from '#workerd/site-scenes.ts';
 import { isSignedWith } from '#workerd/site-secrets.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice } from '#workerd/world.ts';
@@ -34,7 +35,7 @@ const TOKEN = { issuedAtMs: START_MS, expiresAtMs: START_MS + LIFE_MS };
  * certificate.
  */
 async function newTokenSite(token: Parameters<typeof connectTo>[2] = TOKEN) {
-  const scene = await newSite();
+  const scene = await setScene({ plant: true });
   await answerPings(scene.plant.id);
   return { ...scene, link: await connectListening(scene.plant, scene.gateway, token) };
 }
@@ -198,7 +199,7 @@ describe('a pushed token', () => {
 
 describe('devices that get no token', () => {
   it('a token is not pushed to a device before it has subscribed [C-3.12]', async () => {
-    const { plant, gateway } = await newSite();
+    const { plant, gateway } = await setScene({ plant: true });
     await answerPings(plant.id);
     const link = await connectTo(plant.id, gateway.id, TOKEN);
     await expectTokensAfter(DUE_MS + MINUTE, plant.id, link, 0);

@@ -1,4 +1,5 @@
 /** When a valid command is sent to its device, how often, and when it expires. */
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
@@ -11,7 +12,6 @@ import {
   subscribe,
 } from '#workerd/site-devices.ts';
 import { newestCommand, newestEnd, readCommands } from '#workerd/site-reads.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createLinked, LIMITED, siteOf } from '#workerd/world.ts';
@@ -21,7 +21,7 @@ import { commandSigningString } from '../../../../protocol/signing.ts';
 
 describe('a command for an offline device', () => {
   it('is QUEUED, and sent with a new ts when the device subscribes [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     setClock(START_MS + MINUTE);
     const link = await connectTo(plant.id, plant.gateway.id);
@@ -40,7 +40,7 @@ describe('a command for an offline device', () => {
   });
 
   it('waiting commands are sent in the order of their submission [rule 4]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(...[1, 2, 3].map((kw) => submission('device', batch(batteryCommand(kw)))));
     const link = await connectListening(plant);
     await nthCommand(link, 3);
@@ -51,7 +51,7 @@ describe('a command for an offline device', () => {
   });
 
   it('the commands of one batch travel to their device in one message, in their order [rule 4]', async () => {
-    const { partner, link } = await newListeningSite();
+    const { partner, link } = await setScene({ gateway: 'listening' });
     const messages: unknown[][] = [];
     link.socket.addEventListener('message', ({ data }) => messages.push(JSON.parse(String(data))));
     await partner.submit(...[1, 2, 3].map((kw) => submission('device', batch(batteryCommand(kw)))));
@@ -63,7 +63,7 @@ describe('a command for an offline device', () => {
   });
 
   it('a command waits while the device is connected but not subscribed [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const link = await connectTo(plant.id, plant.gateway.id);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     link.send({ kind: 'subscribed', commands: false });
@@ -72,7 +72,7 @@ describe('a command for an offline device', () => {
   });
 
   it('a waiting device command ends FAILED EXPIRED after 15 minutes, and is not sent [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(charge());
     await passTime(plant.id, 15 * MINUTE - 1);
     expect((await newestCommand(plant.id)).status).toBe('PENDING');
@@ -85,7 +85,7 @@ describe('a command for an offline device', () => {
   });
 
   it('a waiting command ends at its validUntil; without one, only device commands expire [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const validUntil = formatInstant(START_MS + 2 * MINUTE);
     await partner.submit(
       submission('site-setpoint', powerSetpoint(1, { validUntil })),
@@ -106,7 +106,7 @@ describe('a command for an offline device', () => {
   });
 
   it('a waiting command that violates a new limit ends FAILED when it would be sent [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(charge(), submission('site-setpoint', powerSetpoint(90)));
     const constraints = { ...LIMITED.constraints, maxChargeKw: 4, maxImportKw: 89 };
     await siteOf(plant.id).configure(plant.id, { ...LIMITED, constraints } as typeof LIMITED);
@@ -121,7 +121,7 @@ describe('a command for an offline device', () => {
   });
 
   it('a command for a connected device that was silent for a minute is sent when the device sends something [C-7.6]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     setClock(START_MS + 61 * SECOND);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
@@ -132,7 +132,7 @@ describe('a command for an offline device', () => {
 
 describe('a command with a future validFrom', () => {
   it('is QUEUED and sent at that moment, not before [C-7.6]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     const payload = powerSetpoint(5, { validFrom: formatInstant(START_MS + 10 * MINUTE) });
     expect((await partner.acknowledge(submission('site-setpoint', payload))).status).toBe('QUEUED');
     await stayConnected(plant, link, 10 * MINUTE - 1);
@@ -142,7 +142,7 @@ describe('a command with a future validFrom', () => {
   });
 
   it('is not sent to a device that connects earlier, and is sent at its time [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const validFrom = formatInstant(START_MS + MINUTE);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validFrom })));
     const early = await connectListening(plant);
@@ -156,7 +156,7 @@ describe('a command with a future validFrom', () => {
 
 describe('how often a command is sent', () => {
   it('an unacknowledged command is sent three times, 30 s apart, each with a new ts, and ends FAILED NO_ACK [C-7.8]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     await partner.submit(charge());
     await stayConnected(plant, link, 90 * SECOND - 1);
     expect((await newestCommand(plant.id)).status).toBe('PENDING');
@@ -172,7 +172,7 @@ describe('how often a command is sent', () => {
   });
 
   it('a command is not sent again after its first acknowledgement [C-7.8]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     await partner.submit(charge());
     await stayConnected(plant, link, 40 * SECOND);
     const { cmdId } = await nthCommand(link, 2);
@@ -183,7 +183,7 @@ describe('how often a command is sent', () => {
   });
 
   it('an unacknowledged command is sent again on the next link of its device, and only there [rule 5]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const older = await connectListening(plant);
     await partner.submit(charge());
     const { cmdId } = await nthCommand(older, 1);
@@ -196,7 +196,7 @@ describe('how often a command is sent', () => {
 
 describe('the recipients of an emergency', () => {
   it('an emergency is sent to the gateway and to every linked device, and to no other device [C-2.4]', async () => {
-    const { organization, plant, partner } = await newSite();
+    const { organization, plant, partner } = await setScene({ plant: true });
     const linked = await createLinked(organization, plant.id);
     const unlinked = await createDevice(organization, plant.id, 'SENSOR');
     const gatewayLink = await connectListening(plant);

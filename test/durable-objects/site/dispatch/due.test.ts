@@ -1,11 +1,12 @@
 /** When the next dispatch is due: known in memory, because an index would cost a row for each dispatch. */
+
 import { runInDurableObject } from 'cloudflare:test';
 import fc from 'fast-check';
 import { forAll } from '#support/property.ts';
+import { setScene } from '#workerd/scene.ts';
 import { alarmAt, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { newListeningSite } from '#workerd/site-scenes.ts';
 import { charge } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { dispatchRow } from '#workerd/site-view.ts';
@@ -86,7 +87,7 @@ describe('the time at which the next dispatch is due', () => {
   );
 
   it('does not set the alarm for a dispatch that has already ended (rule 10)', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     await partner.submit(charge());
     const { cmdId } = await nthCommand(link, 1);
     await sendAck(link, plant.gateway, cmdId, 'COMPLETED');

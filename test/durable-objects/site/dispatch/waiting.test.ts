@@ -2,13 +2,14 @@
  * Commands that wait for an offline plant: how many, which ones are dropped or superseded, and which device
  * gets them.
  */
+
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { changeAndNotifySite, removeSubDevice } from '#workerd/registry-changes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
-import { newKeyedSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, type Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice } from '#workerd/world.ts';
@@ -49,7 +50,7 @@ function powersOf(link: DeviceTestLink): unknown[] {
 
 describe('the commands that wait for a plant', () => {
   it('at most 50 commands wait: each further one ends the oldest FAILED QUEUE_FULL, with an event to its partner [C-7.6]', async () => {
-    const { plant, partner } = await newKeyedSite();
+    const { plant, partner } = await setScene({ plant: true, key: true });
     const sent = charges(MAX_DUE + 3);
     for (const one of sent.slice(0, MAX_DUE))
       expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });
@@ -68,7 +69,7 @@ describe('the commands that wait for a plant', () => {
   });
 
   it('the limit of 50 waiting commands survives an eviction [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await submitAll(partner, charges(MAX_DUE));
     await evictSite(plant.id);
     await partner.submit(charge(1));
@@ -76,7 +77,7 @@ describe('the commands that wait for a plant', () => {
   });
 
   it('a waiting emergency is never dropped: the oldest other command makes room for it [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const stop = submission('emergency', { type: 'STOP' });
     const modes = Array.from({ length: MAX_DUE }, () => submission('mode', { mode: 'STANDARD' }));
     await submitAll(partner, [stop, ...modes]);
@@ -89,14 +90,14 @@ describe('the commands that wait for a plant', () => {
   });
 
   it('commands that were sent to a subscribed device do not count as waiting [C-7.6]', async () => {
-    const { plant, link, partner } = await newListeningSite();
+    const { plant, link, partner } = await setScene({ gateway: 'listening' });
     await submitAll(partner, charges(MAX_DUE + 10));
     await nthCommand(link, MAX_DUE + 10);
     expect(await endedOf(plant.id)).toEqual([]);
   });
 
   it('at most 1 000 commands wait for a future validFrom, in addition to the 50 that are due [C-7.6]', async () => {
-    const { plant, partner } = await newKeyedSite();
+    const { plant, partner } = await setScene({ plant: true, key: true });
     const ahead = Array.from({ length: MAX_AHEAD }, (_none, index) =>
       setpoint(1, { validFrom: formatInstant(START_MS + DAY + index * MINUTE) }),
     );
@@ -113,7 +114,7 @@ describe('the commands that wait for a plant', () => {
   });
 
   it('still only 50 commands wait after the windows of future ones open while the plant is offline [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const validFrom = formatInstant(START_MS + HOUR);
     const priorities = ['NORMAL', 'HIGH'] as const;
     await submitAll(partner, charges(MAX_DUE));
@@ -129,7 +130,7 @@ describe('the commands that wait for a plant', () => {
 
 describe('open-ended setpoints for an offline plant', () => {
   it('a newer one of the same priority supersedes the older, so that a returning gateway gets only the newest [C-7.7]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const sent: Submission[] = [];
     for (let hour = 0; hour < 60; hour++) {
       setClock(START_MS + hour * HOUR);
@@ -152,7 +153,7 @@ describe('open-ended setpoints for an offline plant', () => {
   });
 
   it('setpoints of different priorities and commands of other kinds do not supersede each other [C-7.7]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(
       setpoint(1, { priority: 'NORMAL' }),
       setpoint(2, { priority: 'HIGH' }),
@@ -176,7 +177,7 @@ describe('open-ended setpoints for an offline plant', () => {
   });
 
   it('a setpoint with a future validFrom supersedes an earlier one at that moment, not before [C-7.7]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     const later = setpoint(2, { validFrom: formatInstant(START_MS + HOUR) });
     await partner.submit(setpoint(1), later);
     await passTime(plant.id, HOUR - 1);
@@ -190,7 +191,7 @@ describe('open-ended setpoints for an offline plant', () => {
   });
 
   it('a newer setpoint supersedes one that was sent to the gateway, even while the newer one waits [C-7.7]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     await partner.submit(setpoint(1));
     await nthCommand(link, 1);
     link.send({ kind: 'subscribed', commands: false });
@@ -202,7 +203,7 @@ describe('open-ended setpoints for an offline plant', () => {
 
 describe('the recipient of a waiting command', () => {
   it('a waiting command is sent to the gateway that serves when it is sent, also after a replacement [C-7.6]', async () => {
-    const { organization, plant, partner } = await newSite();
+    const { organization, plant, partner } = await setScene({ plant: true });
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     await partner.submit(submission('mode', { mode: 'STANDARD' }));
     const controller = await createDevice(organization, plant.id, 'CONTROLLER');
@@ -214,7 +215,7 @@ describe('the recipient of a waiting command', () => {
   });
 
   it('a command with a future validFrom is sent to the gateway that serves at that moment [C-7.6]', async () => {
-    const { organization, plant, partner } = await newSite();
+    const { organization, plant, partner } = await setScene({ plant: true });
     const controller = await createDevice(organization, plant.id, 'CONTROLLER');
     const old = await connectListening(plant);
     await partner.submit(setpoint(5, { validFrom: formatInstant(START_MS + 10 * SECOND) }));
@@ -228,7 +229,7 @@ describe('the recipient of a waiting command', () => {
 
   it('a mode change and an export that wait end FAILED if the site has lost the asset they need [C-7.6]', async () => {
     const battery = { externalId: 'BESS-1', assetType: 'BESS' } as const;
-    const { organization, plant, partner } = await newSite({ subDevices: [battery] });
+    const { organization, plant, partner } = await setScene({ plant: { subDevices: [battery] } });
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
     await partner.submit(setpoint(5, { direction: 'EXPORT' }));
     expect(await endedOf(plant.id)).toEqual([]);

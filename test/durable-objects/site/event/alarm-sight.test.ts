@@ -2,11 +2,11 @@
  * What the alarm of a command says to whom: the key that sent it, another key of its partner, a key of another partner
  * [C-8.3], [C-15.1].
  */
+import { type ListenedScene, setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, passUntilSent, SECOND } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry } from '#workerd/site-devices.ts';
 import { type Listener, listen, type PartnerEvent } from '#workerd/site-listener.ts';
-import { newAwaySite, obey, planned } from '#workerd/site-plan.ts';
-import type { ListenedScene } from '#workerd/site-scenes.ts';
+import { AWAY, obey, planned } from '#workerd/site-plan.ts';
 import { batch, batteryCommand, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createKey } from '#workerd/world.ts';
@@ -21,7 +21,7 @@ async function observersOf({ organization }: ListenedScene) {
 
 /** A site with both, and a gateway that connects after them: the site knows their keys from then on. */
 async function observed() {
-  const scene = await newAwaySite();
+  const scene = await setScene(AWAY);
   const observers = await observersOf(scene);
   return { ...scene, observers, link: await connectListening(scene.plant) };
 }
@@ -69,7 +69,7 @@ describe('the alarm of a command over a limit', () => {
   ] as const)(
     'has the value of %s for its partner alone, and the limit for every key [C-15.1]',
     async ([, publish, constraint, limit, value]) => {
-      const scene = await newAwaySite();
+      const scene = await setScene(AWAY);
       const observers = await observersOf(scene);
       await scene.partner.submit({ ...publish(), correlationId: 'own-words' });
       const { own, ofSibling, ofStranger } = await copiesOf(scene, observers, 'CONSTRAINT_VIOLATION');
@@ -92,7 +92,7 @@ describe('the alarm of a command over a limit', () => {
       { externalId: 'BESS-1', assetType: 'BESS', ratedPowerKw: 60 },
       { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 60 },
     ] as const;
-    const scene = await newAwaySite({ subDevices: [...subDevices] });
+    const scene = await setScene({ ...AWAY, plant: { subDevices: [...subDevices] } });
     const other = await createKey(scene.organization, { partnerId: 'another' });
     const stranger = new Submitter(scene.plant.id, other.id, 'another');
     const theirs = await listen(scene.organization, other);
@@ -113,7 +113,7 @@ describe('the alarm of a command over a limit', () => {
       { externalId: 'BESS-1', assetType: 'BESS', ratedPowerKw: 60 },
       { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 60 },
     ] as const;
-    const scene = await newAwaySite({ subDevices: [...subDevices] });
+    const scene = await setScene({ ...AWAY, plant: { subDevices: [...subDevices] } });
     const sibling = new Submitter(scene.plant.id, (await createKey(scene.organization)).id);
     await sibling.submit(submission('device', batch(batteryCommand(7.43))));
     const second = submission('device', batch(batteryCommand(45.19, { deviceId: 'BESS-2' })));

@@ -2,14 +2,15 @@
  * The outbox of a site: an event stays a row until its destination has it, through failures, slowness and
  * wakes (rule 5).
  */
+
 import { runInDurableObject } from 'cloudflare:test';
 import { beforeEach, vi } from 'vitest';
 import { connectPartner } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { alarmAt, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { columnOf, evictSite, numberOf } from '#workerd/site-rows.ts';
-import { newKeyedSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
@@ -22,7 +23,7 @@ beforeEach(() => {
 
 /** A site with one sent device command, whose execution events go to the key's Vhost, where queues exist. */
 async function newReportingSite() {
-  const { organization, plant, key, partner } = await newKeyedSite();
+  const { organization, plant, key, partner } = await setScene({ plant: true, key: true });
   await connectPartner(key);
   const link = await connectListening(plant);
   await partner.submit(submission('device', batch(batteryCommand(5))));
@@ -184,7 +185,7 @@ describe('an event that its Vhost does not accept', () => {
   });
 
   it('events for a key that does not exist are deleted [rule 5]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await setScene({ plant: true });
     await partner.submit(submission('device', batch(batteryCommand(5))));
     await passMinutes(plant.id, 2);
     expect(await waiting(plant.id, partner.keyId)).toBe(0);

@@ -1,10 +1,10 @@
 /**
  * A Site restored to an earlier state: its new events are accepted and are not mistaken for repeats (rule 5).
  */
+import { setScene } from '#workerd/scene.ts';
 import { DAY, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { evictSite, rowsOf } from '#workerd/site-rows.ts';
-import { newListenedSite, newSite } from '#workerd/site-scenes.ts';
 import { charge, Submitter } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
@@ -20,7 +20,7 @@ async function restore(siteId: string): Promise<void> {
 
 /** A restored site whose earlier events the Vhost has seen, although the site does not know them. */
 async function newRestoredSite(acksBefore: number) {
-  const { scene, plant, key, listener } = await newListenedSite();
+  const { scene, plant, key, listener } = await setScene({ plant: true, partner: 'listening' });
   const before = new Submitter(plant.id, key.id);
   await before.submit(...Array.from({ length: acksBefore }, () => charge()));
   await passTime(plant.id, 10 * SECOND);
@@ -61,7 +61,7 @@ describe('a restored site', () => {
   });
 
   it('numbers its events from the clock: a day later above all earlier numbers, although the counter was lost [rule 10]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const sequences: number[] = [];
     for (const at of [START_MS, START_MS, START_MS + DAY]) {
       setClock(at);
@@ -75,7 +75,7 @@ describe('a restored site', () => {
   });
 
   it('numbers its next event above the stored counter, even if the counter is ahead of the clock [rule 10]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const ahead = START_MS * 1_000 + 9_000_000;
     await rowsOf(plant.id, `UPDATE counters SET outbox_sequence = ${ahead}`);
     await evictSite(plant.id);
@@ -85,7 +85,7 @@ describe('a restored site', () => {
   });
 
   it('numbers its new events above the highest sequence that a Vhost reports [rule 5]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const partner = new Submitter(plant.id);
     const received = START_MS * 1_000 + 7_000_000;
     const { events } = await siteOf(plant.id).submit({

@@ -2,13 +2,14 @@
  * State alarms: one open per type and target, raised once and cleared once, to every key that may connect and
  * see the plant [C-8.3]. METER_STALE is one of them: a meter that sent its registers and stopped [C-4.6].
  */
+
 import { vi } from 'vitest';
 import { changeAndNotifySite, removeSubDevice } from '#workerd/registry-changes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
-import { newListenedSite, newRunningSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createKey, createOrganization } from '#workerd/world.ts';
@@ -22,7 +23,7 @@ function alarmsOf(listener: Listener): string[] {
 
 describe('a plant that goes silent', () => {
   it('SITE_OFFLINE is raised once after 90 s, across evictions, and cleared when the plant returns [C-2.5]', async () => {
-    const { organization, key, plant, link } = await newRunningSite();
+    const { organization, key, plant, link } = await setScene({ gateway: 'listening', partner: 'listening' });
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     await crashSite(plant.id);
     await passTime(plant.id, 89 * SECOND);
@@ -54,7 +55,7 @@ describe('a plant that goes silent', () => {
   });
 
   it('a PENDING plant that never connected raises no SITE_OFFLINE [C-2.5]', async () => {
-    const { plant, partner, listener } = await newListenedSite();
+    const { plant, partner, listener } = await setScene({ plant: true, partner: 'listening' });
     await partner.submit(charge());
     await passTime(plant.id, HOUR);
     expect(alarmsOf(listener).filter((alarm) => !alarm.startsWith('COMMAND_EXPIRED'))).toEqual([]);
@@ -63,7 +64,7 @@ describe('a plant that goes silent', () => {
 
 describe('a sub-device', () => {
   it('DEVICE_OFFLINE names a sub-device silent for 15 minutes, and is cleared when it sends again [C-2.5]', async () => {
-    const { organization, key, plant, link } = await newRunningSite();
+    const { organization, key, plant, link } = await setScene({ gateway: 'listening', partner: 'listening' });
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await stayConnected(plant, link, 15 * MINUTE);
     await passTime(plant.id, 2 * SECOND);
@@ -76,7 +77,7 @@ describe('a sub-device', () => {
   });
 
   it('DEVICE_FAULT is raised once while the fault signal is not 0, and then cleared [C-7.4]', async () => {
-    const { plant, listener, link } = await newRunningSite();
+    const { plant, listener, link } = await setScene({ gateway: 'listening', partner: 'listening' });
     for (const fault of [1, 2, 0]) {
       await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': fault });
       await passTime(plant.id, 2 * SECOND);
@@ -88,7 +89,7 @@ describe('a sub-device', () => {
   });
 
   it('DEVICE_FAULT comes within a second of a reading that is the last one for a long time [C-7.4]', async () => {
-    const { plant, listener, link } = await newRunningSite();
+    const { plant, listener, link } = await setScene({ gateway: 'listening', partner: 'listening' });
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 8 * SECOND);
     for (const [fault, status] of [
@@ -113,7 +114,7 @@ describe('two plants with the same fault at the same moment', () => {
   it('have different alarm ids and messageIds [C-8.3]', async () => {
     const ids = new Set<unknown>();
     for (let count = 0; count < 2; count++) {
-      const { plant, listener, link } = await newRunningSite();
+      const { plant, listener, link } = await setScene({ gateway: 'listening', partner: 'listening' });
       await passTime(plant.id, 2 * SECOND);
       await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
       const { messageId, payload } = await listener.event('alarm', 'RAISED');
@@ -127,7 +128,10 @@ describe('two plants with the same fault at the same moment', () => {
 
 describe('a sub-device that is removed from the registry', () => {
   it('the DEVICE_FAULT of a removed sub-device is cleared, even if its plant is offline [C-8.3]', async () => {
-    const { organization, key, plant, listener, link } = await newRunningSite();
+    const { organization, key, plant, listener, link } = await setScene({
+      gateway: 'listening',
+      partner: 'listening',
+    });
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
     await listener.event('alarm', 'RAISED');
@@ -145,7 +149,7 @@ describe('a sub-device that is removed from the registry', () => {
 
 describe('the recipients of an alarm', () => {
   it('a state alarm goes to every key that may connect and see the plant, and to no other key [C-8.1]', async () => {
-    const { organization, plant, listener } = await newListenedSite();
+    const { organization, plant, listener } = await setScene({ plant: true, partner: 'listening' });
     const other = await createKey(organization);
     const blind = await createKey(organization, { allowedPlantIds: [crypto.randomUUID()] });
     const foreign = await createOrganization();
@@ -163,7 +167,7 @@ describe('the recipients of an alarm', () => {
 
 describe('a key that violates a limit repeatedly', () => {
   it('the violating key gets each alarm, and another key at most one per limit and ten seconds [C-8.3]', async () => {
-    const { organization, plant, partner, listener } = await newListenedSite();
+    const { organization, plant, partner, listener } = await setScene({ plant: true, partner: 'listening' });
     const other = await listen(organization, await createKey(organization));
     const over = () => submission('site-setpoint', powerSetpoint(100_000, { priority: 'NORMAL' }));
     await partner.submit(...Array.from({ length: 20 }, over));
@@ -185,7 +189,7 @@ describe('a key that violates a limit repeatedly', () => {
 const REGISTER = { 'METER-1/importRegisterKwh': 12.5 };
 
 async function newMeteredSite(data: Record<string, number>) {
-  const scene = await newRunningSite();
+  const scene = await setScene({ gateway: 'listening', partner: 'listening' });
   await passTime(scene.plant.id, 2 * SECOND);
   await sendTelemetry(scene.link, scene.gateway, data);
   const listening = async () => {

@@ -1,8 +1,10 @@
 /** What a dry run says about the plan [C-13.1]. */
+
 import { ask, askOne, SITE, walkDryRun } from '#workerd/dry-run-walk.ts';
+import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
-import { newAwaySite, newPlannedSite, obey, planned, rowOf, sentTo } from '#workerd/site-plan.ts';
+import { AWAY, obey, PLANNED, planned, rowOf, sentTo } from '#workerd/site-plan.ts';
 import { batch, batteryCommand, charge, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
@@ -165,14 +167,14 @@ describe('the plan of a dry run', () => {
   });
 
   it('a gateway that is away gets the command when it is back', async ({ clock: _clock }) => {
-    const { partner } = await newAwaySite();
+    const { partner } = await setScene(AWAY);
     const { acknowledgement, plan, asOf } = await askOne(partner, charge());
     expect([acknowledgement.status, asOf.gateway]).toEqual(['QUEUED', 'AWAY']);
     expect(plan?.plantCommand).toMatchObject({ from: null });
   });
 
   it('over the limit of waiting commands the oldest is displaced [C-7.6]', async ({ clock: _clock }) => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     const waiting = Array.from({ length: 50 }, () => charge(1));
     await partner.submit(...waiting);
     const { plan } = await askOne(partner, charge(2));
@@ -203,7 +205,7 @@ describe('the checks of a dry run', () => {
   });
 
   it('names the hard limit if that is the lower one', async ({ clock: _clock }) => {
-    const { plant, partner } = await newPlannedSite(SITE);
+    const { plant, partner } = await setScene({ ...PLANNED, plant: SITE });
     await siteOf(plant.id).configure(plant.id, {
       ...SITE.config,
       hardLimits: { ...SITE.config?.hardLimits, maxImportKw: 60 },
@@ -218,7 +220,7 @@ describe('the checks of a dry run', () => {
   it('names every check that refuses an item of a batch, and what is left of a limit for all batteries', async ({
     clock: _clock,
   }) => {
-    const { partner, link, plant } = await newPlannedSite(SITE);
+    const { partner, link, plant } = await setScene({ ...PLANNED, plant: SITE });
     await partner.submit(submission('device', batch(batteryCommand(25, { deviceId: 'BESS-2' }))));
     const sum = await askOne(partner, charge(30));
     expect(sum.stages.filter(({ outcome }) => outcome === 'refused')).toMatchObject([
@@ -316,7 +318,7 @@ describe('the admissible energy of a dry run', () => {
   ] as const)(
     'is in kWh of the interval: %s in %d min up to %d [C-13.1]',
     async ([direction, intervalMinutes, max], { clock: _clock }) => {
-      const { partner } = await newPlannedSite(SITE);
+      const { partner } = await setScene({ ...PLANNED, plant: SITE });
       const energy = (targetValueKwh: number) =>
         submission('site-setpoint', {
           ...{ type: 'ENERGY', targetValueKwh, intervalMinutes, direction },
@@ -339,7 +341,7 @@ describe('the admissible energy of a dry run', () => {
   it('is accepted as it is named, and is within two thousandths of the limit, for intervals of all lengths [C-13.1]', async ({
     clock: _clock,
   }) => {
-    const { partner } = await newPlannedSite(SITE);
+    const { partner } = await setScene({ ...PLANNED, plant: SITE });
     const energy = (intervalMinutes: number, targetValueKwh: number) =>
       submission('site-setpoint', {
         ...{ type: 'ENERGY', targetValueKwh, intervalMinutes, direction: 'IMPORT' },

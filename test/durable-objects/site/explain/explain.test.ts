@@ -1,9 +1,10 @@
 /** What `explain` says about a site at any moment [C-13.3]. */
 
 import { vi } from 'vitest';
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry } from '#workerd/site-devices.ts';
-import { newAwaySite, obey, planned, rowOf } from '#workerd/site-plan.ts';
+import { AWAY, obey, planned, rowOf } from '#workerd/site-plan.ts';
 import { openSessions } from '#workerd/site-rows.ts';
 import { Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -167,7 +168,7 @@ describe('explain', () => {
   it('says that nothing was sent while the gateway is away, and that the plant does not answer', async ({
     clock: _clock,
   }) => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     await partner.submit(planned(5, 'HIGH'));
     const away = await explain(plant);
     expect(away).toMatchObject({ session: 'AWAY', sent: null, target: { kw: 5 } });

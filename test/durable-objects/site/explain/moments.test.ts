@@ -2,11 +2,13 @@
  * Five minutes of a site by a script, with the edge killed in between: what `explain` says about random moments equals what
  * follows from the script and from the events that the partner received [C-13.3].
  */
+
 import fc from 'fast-check';
 import { expect, vi } from 'vitest';
+import { setScene } from '#workerd/scene.ts';
 import { passTime, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { connectListening } from '#workerd/site-devices.ts';
-import { deliverEvents, newPlannedSite, obey, planned, sentCommands } from '#workerd/site-plan.ts';
+import { deliverEvents, obey, PLANNED, planned, sentCommands } from '#workerd/site-plan.ts';
 import { crashSite, openSessions } from '#workerd/site-rows.ts';
 import { submission } from '#workerd/site-submissions.ts';
 import { it } from '#workerd/site-test.ts';
@@ -27,7 +29,7 @@ interface Place {
 const never = Number.POSITIVE_INFINITY;
 
 it('60 random moments of five minutes [C-13.3]', async ({ clock: _clock }) => {
-  const scene = await newPlannedSite();
+  const scene = await setScene(PLANNED);
   const { plant, partner } = scene;
   let { link } = scene;
   const at = (seconds: number) => START_MS + seconds * SECOND;

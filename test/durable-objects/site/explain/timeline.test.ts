@@ -1,7 +1,8 @@
 /** The life of a command as steps [C-13.2]. */
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, passTime, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
-import { newAwaySite, newPlannedSite, obey, planned, rowOf } from '#workerd/site-plan.ts';
+import { AWAY, obey, PLANNED, planned, rowOf } from '#workerd/site-plan.ts';
 import { schedule } from '#workerd/site-schedules.ts';
 import { charge, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -89,7 +90,7 @@ describe('the timeline of a command', () => {
   it('ends with the refusal of a rejected command, and with the expiry of one that was never sent', async ({
     clock: _clock,
   }) => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     const over = planned(101, 'HIGH');
     const late = planned(20, 'HIGH', { forMs: 10 * SECOND });
     await partner.submit(over, late);
@@ -114,7 +115,7 @@ describe('the timeline of a command', () => {
   ])(
     'has, for %s, the message that the gateway got, while it is open and after its end [C-13.2]',
     async (_name, make, statuses, untilEndMs) => {
-      const scene = await newPlannedSite();
+      const scene = await setScene(PLANNED);
       const { plant, partner, link } = scene;
       const publish = make();
       await partner.submit(publish);
@@ -135,7 +136,7 @@ describe('the timeline of a command', () => {
   );
 
   it('has no message of a schedule once its gateway has it: its slots are sent one by one', async () => {
-    const scene = await newPlannedSite();
+    const scene = await setScene(PLANNED);
     const { plant, partner } = scene;
     const publish = schedule([10, 20]);
     await partner.submit(publish);
@@ -146,7 +147,7 @@ describe('the timeline of a command', () => {
   });
 
   it('has no message if it was never sent, and says what was wrong with its signature', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     const unsigned = submission('emergency', { type: 'STOP' }, { signature: 'missing' });
     const late = planned(20, 'HIGH', { forMs: 10 * SECOND });
     await partner.submit(unsigned, late);

@@ -1,14 +1,15 @@
 /** An emergency over the plan: what it ends, what it does not stop, and the mode change that ends it. */
 
 import { changeAndNotifySite } from '#workerd/registry-changes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import {
+  AWAY,
   endOf,
   executionStatuses,
-  newAwaySite,
-  newPlannedSite,
   obey,
+  PLANNED,
   type PlannedScene,
   planned,
   receivedAlarms,
@@ -33,7 +34,7 @@ async function stop(scene: PlannedScene, type: (typeof TYPES)[number] = 'STOP') 
 
 /** A site with a device of its own for its second battery, which is not connected. */
 async function newLinkedSite() {
-  const site = await newPlannedSite();
+  const site = await setScene(PLANNED);
   const linked = await createLinked(site.organization, site.plant.id);
   await changeAndNotifySite(site.organization, site.plant.id);
   return { ...site, linked };
@@ -48,7 +49,7 @@ async function change({ partner }: PlannedScene, mode = 'ZERO_EXPORT') {
 
 describe.each(TYPES)('an emergency %s', (type) => {
   it('the emergency ends waiting device commands, modes and future setpoints of any level FAILED EMERGENCY [C-7.7]', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     const waiting = [
       charge(),
       submission('mode', { mode: 'STANDARD' }),
@@ -62,7 +63,7 @@ describe.each(TYPES)('an emergency %s', (type) => {
   });
 
   it('the emergency ends the active setpoint and the one below it FAILED SUPERSEDED by its id [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     const standing = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
     for (const [index, one] of standing.entries()) {
       await partner.submit(one);
@@ -79,7 +80,7 @@ describe.each(TYPES)('an emergency %s', (type) => {
   });
 
   it('the emergency rejects device commands with CONSTRAINT_VIOLATION until a mode change ends it [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     await stop(scene, type);
     const refused = charge();
     const rejection = { status: 'REJECTED', rejectionCode: 'CONSTRAINT_VIOLATION' };
@@ -94,7 +95,7 @@ describe.each(TYPES)('an emergency %s', (type) => {
   });
 
   it('the emergency lets device commands pass that stop a battery or limit it to 0 kW [C-7.7]', async () => {
-    const { scene, partner } = await newPlannedSite();
+    const { scene, partner } = await setScene(PLANNED);
     await stop(scene, type);
     const stopping = submission('device', batch(batteryCommand(undefined, { command: 'BESS_STOP' })));
     expect(await partner.acknowledge(stopping)).toMatchObject({ status: 'ACCEPTED' });
@@ -104,7 +105,7 @@ describe.each(TYPES)('an emergency %s', (type) => {
   });
 
   it('the emergency raises an alarm for a device command that it rejects, with its limit of 0 kW [C-7.7]', async () => {
-    const { scene, partner } = await newPlannedSite();
+    const { scene, partner } = await setScene(PLANNED);
     await stop(scene, type);
     expect(await partner.acknowledge(charge(7))).toMatchObject({
       rejectionCode: 'CONSTRAINT_VIOLATION',
@@ -123,7 +124,7 @@ describe.each(TYPES)('an emergency %s', (type) => {
   });
 
   it('the emergency queues NORMAL and HIGH setpoints, and the highest is sent when a mode change ends it [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await stop(scene, type);
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
     for (const one of [normal, high]) {
@@ -144,7 +145,7 @@ describe.each(TYPES)('an emergency %s', (type) => {
   });
 
   it('the emergency does not stop EMERGENCY setpoints, and is sent again after they have ended [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await stop(scene, type);
     const above = planned(9, 'EMERGENCY', { forMs: 10 * MINUTE });
     expect(await partner.acknowledge(above)).toMatchObject({ status: 'ACCEPTED' });
@@ -161,7 +162,7 @@ describe.each(TYPES)('an emergency %s', (type) => {
 
 describe('a mode change during an emergency', () => {
   it("a mode change ends an emergency with its device's first ack, not when it is accepted or sent [C-7.7]", async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await stop(scene);
     await partner.submit(planned(5, 'NORMAL'));
     await change(scene);
@@ -172,7 +173,7 @@ describe('a mode change during an emergency', () => {
   });
 
   it('a mode change ends an unacknowledged emergency, which is not sent again [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await partner.submit(submission('emergency', { type: 'STOP' }));
     await change(scene);
     await obey(scene, 2, 'COMPLETED');
@@ -181,7 +182,7 @@ describe('a mode change during an emergency', () => {
   });
 
   it('a mode change that its device rejects does not end an emergency [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await stop(scene);
     await partner.submit(planned(5, 'NORMAL'));
     await change(scene);
@@ -191,7 +192,7 @@ describe('a mode change during an emergency', () => {
   });
 
   it('a mode change sent before an emergency and acknowledged after it does not end it [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await change(scene);
     await partner.submit(submission('emergency', { type: 'STOP' }));
     await obey(scene, 2, 'COMPLETED');
@@ -204,7 +205,7 @@ describe('a mode change during an emergency', () => {
   });
 
   it('a mode change under an EMERGENCY setpoint ends the emergency, and is sent when the setpoint ends [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await stop(scene);
     await partner.submit(planned(9, 'EMERGENCY', { forMs: 10 * MINUTE }));
     await obey(scene, 2);
@@ -276,7 +277,7 @@ describe('the mode change that ends an emergency', () => {
 
 describe('a second emergency', () => {
   it('replaces the first, and the late ack of a mode change from before does not end it [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await stop(scene, 'HOLD');
     await change(scene);
     const second = submission('emergency', { type: 'STOP' });
@@ -299,7 +300,7 @@ describe('a second emergency', () => {
 
 describe('an emergency across evictions', () => {
   it('an emergency behaves the same when the site is evicted between all steps [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await evictBetween(plant.id, () => stop(scene));
     const normal = planned(5, 'NORMAL');
     expect(await partner.acknowledge(normal)).toMatchObject({ status: 'QUEUED' });
@@ -319,7 +320,7 @@ describe('an emergency across evictions', () => {
   });
 
   it('the late ack of a setpoint that the emergency ended has no effect [C-7.8]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL');
     await partner.submit(normal);
     const { cmdId } = await obey(scene, 1);

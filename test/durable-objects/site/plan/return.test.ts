@@ -2,14 +2,15 @@
  * A plant that returns receives the current target once; a plant whose temporary mode ends receives the mode
  * in force.
  */
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck, subscribe } from '#workerd/site-devices.ts';
 import {
+  AWAY,
   endOf,
   executionStatuses,
-  newAwaySite,
-  newPlannedSite,
   obey,
+  PLANNED,
   type PlannedScene,
   planned,
   rowOf,
@@ -31,7 +32,7 @@ async function overrideFor(scene: PlannedScene, forMs: number, n: number, mode =
 
 describe('a gateway that was offline while the plan changed', () => {
   it('after several changes a returning gateway receives only the current setpoint [C-7.7]', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     await partner.submit(
       planned(1, 'NORMAL'),
       planned(2, 'NORMAL', { inMs: MINUTE }),
@@ -48,7 +49,7 @@ describe('a gateway that was offline while the plan changed', () => {
   });
 
   it('a returning gateway receives the setpoint that is active again once, under a new cmdId [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL');
     await partner.submit(normal);
     const { cmdId } = await obey(scene, 1);
@@ -64,7 +65,7 @@ describe('a gateway that was offline while the plan changed', () => {
   });
 
   it('a returning gateway receives the mode in force once if no setpoint is active any more [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     await partner.submit(planned(5, 'NORMAL', { forMs: MINUTE }));
     await obey(scene, 1);
     await crashSite(plant.id);
@@ -77,7 +78,7 @@ describe('a gateway that was offline while the plan changed', () => {
   });
 
   it('a gateway that connects first after the last setpoint expired receives the mode in force [C-7.7]', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     const passed = planned(5, 'NORMAL', { forMs: MINUTE });
     await partner.submit(passed);
     await passTime(plant.id, MINUTE);
@@ -89,7 +90,7 @@ describe('a gateway that was offline while the plan changed', () => {
 
 describe('a gateway that returns while a setpoint is active', () => {
   it('a returning gateway receives the active setpoint once per session under its cmdId, without a new event [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
     await partner.submit(normal);
     const { cmdId } = await obey(scene, 1);
@@ -111,7 +112,7 @@ describe('a gateway that returns while a setpoint is active', () => {
   });
 
   it('a returning gateway receives an active setpoint after its verdict too [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     await partner.submit(planned(5, 'NORMAL'));
     const { cmdId } = await obey(scene, 1);
     await crashSite(plant.id);
@@ -122,7 +123,7 @@ describe('a gateway that returns while a setpoint is active', () => {
   });
 
   it('a returning gateway does not receive a setpoint that is below another one [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     await partner.submit(planned(5, 'NORMAL'));
     await obey(scene, 1);
     await partner.submit(planned(9, 'HIGH'));
@@ -132,7 +133,7 @@ describe('a gateway that returns while a setpoint is active', () => {
   });
 
   it('a returning gateway receives an active emergency, before and after it completed it [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     await partner.submit(planned(5, 'NORMAL'), submission('emergency', { type: 'STOP' }));
     await nthCommand(scene.link, 2);
     const next = await connectListening(plant);
@@ -145,7 +146,7 @@ describe('a gateway that returns while a setpoint is active', () => {
 
 describe('a mode with validUntil', () => {
   it('ends at that time: the mode in force is sent, and the snapshot has no override [C-7.7]', async () => {
-    const { scene, plant, link } = await newPlannedSite();
+    const { scene, plant, link } = await setScene(PLANNED);
     await overrideFor(scene, 10 * MINUTE, 1);
     expect((await readConfig(plant.id)).modeOverride).toMatchObject({ mode: 'MAX_EXPORT' });
     await passTime(plant.id, 10 * MINUTE - 1);
@@ -162,7 +163,7 @@ describe('a mode with validUntil', () => {
   });
 
   it('still ends at that time if it was sent again to its gateway [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const validUntil = formatInstant(Date.now() + 10 * MINUTE);
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT', validUntil }));
     await obey(scene, 1, 'RECEIVED');
@@ -173,7 +174,7 @@ describe('a mode with validUntil', () => {
   });
 
   it('a mode that ends under a setpoint sends nothing, and the mode in force is sent after that setpoint [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await overrideFor(scene, 10 * MINUTE, 1);
     await partner.submit(planned(5, 'NORMAL', { forMs: 20 * MINUTE }));
     await obey(scene, 2);
@@ -185,7 +186,7 @@ describe('a mode with validUntil', () => {
   });
 
   it('is sent again when a setpoint above it ends first [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await overrideFor(scene, 20 * MINUTE, 1);
     await partner.submit(planned(5, 'NORMAL', { forMs: 10 * MINUTE }));
     await obey(scene, 2);
@@ -197,7 +198,7 @@ describe('a mode with validUntil', () => {
   });
 
   it('sends nothing at its end if a permanent mode replaced it [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await overrideFor(scene, 10 * MINUTE, 1);
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
     await obey(scene, 2, 'COMPLETED');
@@ -206,7 +207,7 @@ describe('a mode with validUntil', () => {
   });
 
   it('an older mode that was sent again after a newer one ends with the ack of the newer, which is sent once more [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     const older = submission('mode', { mode: 'MAX_EXPORT' });
     const newer = submission('mode', { mode: 'PEAK_SHAVING' });
     await partner.submit(older);
@@ -220,7 +221,7 @@ describe('a mode with validUntil', () => {
   });
 
   it('a mode whose validUntil passes while its plant is offline ends FAILED EXPIRED, and never takes effect [C-7.7]', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     const validUntil = formatInstant(Date.now() + 10 * MINUTE);
     const mode = submission('mode', { mode: 'MAX_EXPORT', validUntil });
     expect(await partner.acknowledge(mode)).toMatchObject({ status: 'QUEUED' });
@@ -232,7 +233,7 @@ describe('a mode with validUntil', () => {
 
 describe('the plan of an offline plant', () => {
   it('an unsent setpoint of an offline plant ends FAILED EXPIRED with COMMAND_EXPIRED, and the plan continues [C-7.7]', async () => {
-    const { scene, plant, partner, listener } = await newAwaySite();
+    const { scene, plant, partner, listener } = await setScene(AWAY);
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH', { forMs: MINUTE })];
     for (const one of [normal, high]) {
       expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });

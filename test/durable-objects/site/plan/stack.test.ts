@@ -2,13 +2,14 @@
  * The plan of a site: the targets its plant receives while setpoints begin, hide or replace each other, and
  * end.
  */
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand } from '#workerd/site-devices.ts';
 import {
   endOf,
   executionStatuses,
-  newPlannedSite,
   obey,
+  PLANNED,
   planned,
   rowOf,
   sentCommands,
@@ -21,7 +22,7 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 
 describe('a HIGH setpoint over a NORMAL one', () => {
   it('a HIGH setpoint is sent, and the NORMAL one below stays EXECUTING [C-7.7]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
     const high = planned(9, 'HIGH', { forMs: 10 * MINUTE });
     expect(await partner.acknowledge(normal)).toMatchObject({ status: 'ACCEPTED' });
@@ -34,7 +35,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
   });
 
   it('the NORMAL setpoint is sent again with a new cmdId when the HIGH one ends, without a second EXECUTING [C-7.7]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
     await partner.submit(normal);
     await obey(scene, 1);
@@ -53,7 +54,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
   });
 
   it('an unacknowledged HIGH setpoint ends NO_ACK, and the NORMAL one resumes [C-7.8]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     await partner.submit(planned(5, 'NORMAL'));
     await obey(scene, 1);
     const high = planned(9, 'HIGH');
@@ -64,7 +65,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
   });
 
   it('a NORMAL setpoint that its gateway acknowledges after a HIGH one was sent is EXECUTING, and ends unmeasured if the HIGH one outlasts it [C-7.8]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL', { forMs: 10 * MINUTE });
     await partner.submit(normal, planned(9, 'HIGH', { forMs: HOUR }));
     await obey(scene, 1);
@@ -77,7 +78,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
   });
 
   it('a NORMAL setpoint that was displaced before its ack is not sent again, not even to a gateway that reconnects, until it returns [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
     await partner.submit(normal, planned(9, 'HIGH', { forMs: 10 * MINUTE }));
     await obey(scene, 2);
@@ -93,7 +94,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
   });
 
   it('a NORMAL setpoint that its gateway answers FAILED after a HIGH one was sent returns when the HIGH one ends [C-7.8]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
     await partner.submit(normal, planned(9, 'HIGH', { forMs: 10 * MINUTE }));
     await obey(scene, 1, 'FAILED');
@@ -106,7 +107,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
   });
 
   it('when the device rejects the HIGH setpoint, it ends FAILED and the NORMAL one is sent again immediately [C-7.8]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
     await partner.submit(normal, high);
     await obey(scene, 2, 'FAILED');
@@ -118,7 +119,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
   });
 
   it('a NORMAL setpoint that was acknowledged while the HIGH one was active does not begin again when it returns [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL');
     await partner.submit(normal, planned(9, 'HIGH', { forMs: MINUTE }));
     await obey(scene, 2);
@@ -131,7 +132,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
   });
 
   it('a short HIGH setpoint ends an open-ended HIGH one, and the NORMAL one resumes after it [C-7.6]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
     const short = planned(9, 'HIGH', { forMs: 10 * SECOND });
     await partner.submit(normal, high);
@@ -150,7 +151,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
 
 describe('a setpoint below the active one', () => {
   it('is QUEUED, and sent when the active one ends [C-7.6]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     await partner.submit(planned(9, 'HIGH', { forMs: 10 * MINUTE }));
     await obey(scene, 1);
     const normal = planned(5, 'NORMAL');
@@ -167,7 +168,7 @@ describe('a setpoint below the active one', () => {
   });
 
   it('whose window passes unsent ends FAILED EXPIRED with COMMAND_EXPIRED [C-7.7]', async () => {
-    const { scene, plant, link, partner, listener } = await newPlannedSite();
+    const { scene, plant, link, partner, listener } = await setScene(PLANNED);
     await partner.submit(planned(9, 'HIGH'));
     await obey(scene, 1);
     const normal = planned(5, 'NORMAL', { forMs: MINUTE });
@@ -182,7 +183,7 @@ describe('a setpoint below the active one', () => {
 
 describe('a newer setpoint of the same level', () => {
   it('a newer setpoint ends the older permanently, and the mode in force is sent when the newer ends [C-7.7]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const [older, newer] = [planned(5, 'NORMAL'), planned(7, 'NORMAL', { forMs: 10 * MINUTE })];
     await partner.submit(older);
     await obey(scene, 1);
@@ -201,7 +202,7 @@ describe('a newer setpoint of the same level', () => {
   });
 
   it('a newer setpoint with a future validFrom ends the older at that moment, also below a HIGH one [C-7.7]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const older = planned(5, 'NORMAL');
     const newer = planned(7, 'NORMAL', { inMs: 5 * MINUTE });
     await partner.submit(older, newer, planned(9, 'HIGH', { forMs: 10 * MINUTE }));
@@ -215,7 +216,7 @@ describe('a newer setpoint of the same level', () => {
   });
 
   it('a newer setpoint does not replace one that ends when it begins [C-7.7]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const first = planned(5, 'NORMAL', { forMs: 10 * MINUTE });
     const next = planned(7, 'NORMAL', { inMs: 10 * MINUTE, forMs: 10 * MINUTE });
     await partner.submit(first, next);
@@ -229,7 +230,7 @@ describe('a newer setpoint of the same level', () => {
 
 describe('a plan entry after its verdict', () => {
   it('a plan entry is still the target after its verdict, and resumes without further events [C-7.7]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const open = planned(5, 'NORMAL');
     await partner.submit(open);
     await obey(scene, 1);
@@ -250,7 +251,7 @@ describe('a plan entry after its verdict', () => {
   });
 
   it('is replaced without an event, because its command has ended [C-7.8]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const open = planned(5, 'NORMAL');
     await partner.submit(open);
     await obey(scene, 1);
@@ -264,7 +265,7 @@ describe('a plan entry after its verdict', () => {
 
 describe('a mode next to setpoints', () => {
   it('a mode is sent immediately, then the active setpoint again, and the mode again when the setpoint ends [C-7.7]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL', { forMs: 10 * MINUTE });
     await partner.submit(normal);
     await obey(scene, 1);

@@ -1,5 +1,7 @@
 /** The verdict on a setpoint from the telemetry of a site: its numbers, its event, its alarm, its log row. */
+
 import { changeAndNotifySite } from '#workerd/registry-changes.ts';
+import { setScene, whole } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
 import { nthCommand, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
@@ -7,14 +9,13 @@ import {
   deliverEvents,
   endOf,
   executionsOf,
-  newPlannedSite,
   obey,
+  PLANNED,
   type PlannedScene,
   planned,
   rowOf,
 } from '#workerd/site-plan.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
-import { whole } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createKey, type PlantOptions } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
@@ -40,7 +41,7 @@ function gridKw(kw: number) {
 
 /** A site whose gateway acknowledges a setpoint, its first command. */
 async function obeying(publish: () => Submission, options: PlantOptions = {}) {
-  const scene = await newPlannedSite(options);
+  const scene = await setScene({ ...PLANNED, plant: options });
   const setpoint = publish();
   await scene.partner.submit(setpoint);
   await obey(scene, 1);
@@ -77,7 +78,7 @@ describe('a POWER setpoint', () => {
   });
 
   it('is DEVIATED if the plant missed it, with one SETPOINT_DEVIATION to each key that may connect and see it [C-8.3]', async () => {
-    const { scene, organization, plant, partner, listener } = await newPlannedSite();
+    const { scene, organization, plant, partner, listener } = await setScene(PLANNED);
     const other = await listen(organization, await createKey(organization));
     await changeAndNotifySite(organization, plant.id);
     const setpoint = planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { direction: 'EXPORT' });
@@ -139,7 +140,7 @@ describe('a POWER setpoint', () => {
   });
 
   it('is judged without new samples by the last sample before it began [C-7.8]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 10 });
     await passTime(plant.id, MINUTE);
     const setpoint = planned(10, 'NORMAL', { forMs: 2 * MINUTE });

@@ -1,12 +1,13 @@
 /** A site that is evicted, or sleeps past a change by time, follows its plan like one that stays awake. */
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectListening } from '#workerd/site-devices.ts';
 import {
+  AWAY,
   endOf,
   executionStatuses,
-  newAwaySite,
-  newPlannedSite,
   obey,
+  PLANNED,
   planned,
   receivedAlarms,
   rowOf,
@@ -18,7 +19,7 @@ import { describe, expect, it } from '#workerd/site-test.ts';
 
 describe('a site that is evicted', () => {
   it('a site evicted between all steps sends and ends the same as one that stays awake [C-7.7]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
     const high = planned(9, 'HIGH', { inMs: MINUTE, forMs: MINUTE });
     await evictBetween(
@@ -41,7 +42,7 @@ describe('a site that is evicted', () => {
   });
 
   it('a site that sleeps past a start and an end sends only the current target [C-7.7]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const [first, second, passed, last] = [
       planned(5, 'NORMAL'),
       planned(6, 'NORMAL', { inMs: 10 * MINUTE, forMs: 10 * MINUTE }),
@@ -64,7 +65,7 @@ describe('a site that is evicted', () => {
 
 describe('a site that slept, and whose gateway returns before its alarm', () => {
   it('a waiting setpoint ends SUPERSEDED by the newer one that replaced it before its window ended [C-7.7]', async () => {
-    const { scene, plant, partner } = await newAwaySite();
+    const { scene, plant, partner } = await setScene(AWAY);
     const older = planned(5, 'HIGH', { forMs: 30 * MINUTE });
     const newer = planned(9, 'HIGH', { inMs: 20 * MINUTE });
     await partner.submit(older, newer);
@@ -76,7 +77,7 @@ describe('a site that slept, and whose gateway returns before its alarm', () => 
   });
 
   it('a replaced setpoint is not sent again after an unacknowledged mode [C-7.7]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     const older = planned(5, 'HIGH');
     const newer = planned(9, 'HIGH', { inMs: 10 * SECOND, forMs: 5 * SECOND });
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }), older, newer);
@@ -88,7 +89,7 @@ describe('a site that slept, and whose gateway returns before its alarm', () => 
   });
 
   it('a NORMAL setpoint without an ack is not sent again below a HIGH one that has begun meanwhile [C-7.7]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH', { inMs: 10 * SECOND })];
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }), normal, high);
     setClock(Date.now() + 20 * SECOND);
@@ -104,7 +105,7 @@ describe('a site that slept, and whose gateway returns before its alarm', () => 
 
 describe('a site that slept past a verdict', () => {
   it('a setpoint replaced after its verdict time is judged, even if a command arrives before the alarm [C-7.8]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const older = planned(5, 'NORMAL');
     await partner.submit(older, planned(6, 'NORMAL', { inMs: 7 * MINUTE }));
     await obey(scene, 1);
@@ -114,7 +115,7 @@ describe('a site that slept past a verdict', () => {
   });
 
   it('a setpoint replaced before its verdict time is not judged [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const [older, newer] = [planned(5, 'NORMAL'), planned(6, 'NORMAL', { inMs: 3 * MINUTE })];
     await partner.submit(older, newer);
     await obey(scene, 1);

@@ -2,12 +2,12 @@
  * FALLBACK_ENGAGED: a plant without a session for the configured time, or one that reports its fallback
  * [C-2.3], [C-8.3].
  */
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, passUntilSent, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
 import { readConfig } from '#workerd/site-reads.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
-import { newListenedSite, newRunningSite } from '#workerd/site-scenes.ts';
 import { submission } from '#workerd/site-submissions.ts';
 import { expect, it } from '#workerd/site-test.ts';
 import { DEFAULT_SITE_CONFIG, type SiteConfig } from '../../../../protocol/site-config.ts';
@@ -23,7 +23,11 @@ const statusesOf = (...listeners: Listener[]) =>
     .map(({ payload }) => payload.status);
 
 it('FALLBACK_ENGAGED is raised once after afterSeconds without a session, and cleared by the next session [C-2.3]', async () => {
-  const { organization, key, plant } = await newRunningSite({ config });
+  const { organization, key, plant } = await setScene({
+    plant: { config },
+    gateway: 'listening',
+    partner: 'listening',
+  });
   await crashSite(plant.id);
   await passTime(plant.id, 119 * SECOND);
   const listener = await listen(organization, key);
@@ -44,7 +48,11 @@ it('FALLBACK_ENGAGED is raised once after afterSeconds without a session, and cl
 });
 
 it('FALLBACK_ENGAGED is raised by a site that slept past afterSeconds, even if a read wakes it before its alarm [C-2.3]', async () => {
-  const { organization, key, plant, partner, link } = await newRunningSite({ config });
+  const { organization, key, plant, partner, link } = await setScene({
+    plant: { config },
+    gateway: 'listening',
+    partner: 'listening',
+  });
   link.socket.close(1000, 'bye');
   // The waiting command is due tomorrow.
   await partner.submit(submission('mode', { mode: 'STANDARD' }));
@@ -63,7 +71,7 @@ it.each<[string, SiteConfig, boolean]>([
   ['without a configured fallback', DEFAULT_SITE_CONFIG, true],
   ['that never connected', config, false],
 ])('FALLBACK_ENGAGED is not raised for a plant %s [C-2.3]', async (_what, agreed, wasThere) => {
-  const { plant, listener, partner } = await newListenedSite({ config: agreed });
+  const { plant, listener, partner } = await setScene({ plant: { config: agreed }, partner: 'listening' });
   if (wasThere) (await connectListening(plant)).socket.close(1000, 'bye');
   await partner.submit(submission('mode', { mode: 'STANDARD' }));
   await passTime(plant.id, HOUR);
@@ -72,7 +80,11 @@ it.each<[string, SiteConfig, boolean]>([
 });
 
 it('FALLBACK_ENGAGED is raised while a connected plant reports its fallback [C-2.3]', async () => {
-  const { plant, listener, link } = await newRunningSite({ config: DEFAULT_SITE_CONFIG });
+  const { plant, listener, link } = await setScene({
+    plant: { config: DEFAULT_SITE_CONFIG },
+    gateway: 'listening',
+    partner: 'listening',
+  });
   await sendTelemetry(link, plant.gateway, { fallbackActive: 1 });
   await stayConnected(plant, link, MINUTE);
   await listener.quiet();
@@ -90,8 +102,12 @@ it('FALLBACK_ENGAGED is raised while a connected plant reports its fallback [C-2
 });
 
 it('FALLBACK_ENGAGED follows the current configuration: raised by a shorter time, cleared if no fallback is set [C-2.3]', async () => {
-  const { plant, listener, partner, link } = await newRunningSite({
-    config: { ...config, fallback: { ...FALLBACK, afterSeconds: 3_600 } },
+  const { plant, listener, partner, link } = await setScene({
+    plant: {
+      config: { ...config, fallback: { ...FALLBACK, afterSeconds: 3_600 } },
+    },
+    gateway: 'listening',
+    partner: 'listening',
   });
   link.socket.close(1000, 'bye');
   await passTime(plant.id, 10 * MINUTE);

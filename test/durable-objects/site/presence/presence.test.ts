@@ -1,6 +1,7 @@
 /**
  * Presence of plant, sub-devices and devices, from sessions and samples, as the registry receives it [C-2.5].
  */
+import { setScene } from '#workerd/scene.ts';
 import { alarmAt, DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectListening,
@@ -10,7 +11,6 @@ import {
   stayConnected,
 } from '#workerd/site-devices.ts';
 import { crashSite, factOf, numberOf, openSessions, untilRegistered } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createLinked, type Plant } from '#workerd/world.ts';
 
@@ -45,14 +45,14 @@ async function disconnect(plant: Plant, link: Awaited<ReturnType<typeof connectT
 
 describe('a plant', () => {
   it('is PENDING until a device has connected, then ONLINE [C-2.5]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     await untilPlantIs(plant, 'PENDING');
     await connectTo(plant.id, plant.gateway.id);
     await untilPlantIs(plant, 'ONLINE');
   });
 
   it('is OFFLINE after 90 s without a session, not before, and ONLINE with the next session [C-2.5]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const link = await connectTo(plant.id, plant.gateway.id);
     setClock(START_MS + 10 * SECOND);
     await disconnect(plant, link);
@@ -65,7 +65,7 @@ describe('a plant', () => {
   });
 
   it('stays ONLINE during a short break, and while any of its devices is connected [C-2.5]', async () => {
-    const { organization, plant } = await newSite();
+    const { organization, plant } = await setScene({ plant: true });
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
     await disconnect(plant, await connectTo(plant.id, plant.gateway.id));
     await passTime(plant.id, 80 * SECOND);
@@ -79,14 +79,14 @@ describe('a plant', () => {
   });
 
   it('whose only device stops without closing its link is OFFLINE 90 s after the last frame of the device [C-3.10]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     await connectTo(plant.id, plant.gateway.id);
     await passTime(plant.id, 91 * SECOND);
     expect((await presenceOf(plant)).plant).toBe('OFFLINE');
   });
 
   it('goes OFFLINE after a crash without a close event [rule 8]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     await connectTo(plant.id, plant.gateway.id);
     await untilPlantIs(plant, 'ONLINE');
     await crashSite(plant.id);
@@ -96,7 +96,7 @@ describe('a plant', () => {
   });
 
   it('is DEGRADED while its gateway is connected and a sub-device is stale [C-2.5]', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await untilPlantIs(plant, 'ONLINE');
@@ -110,7 +110,7 @@ describe('a plant', () => {
 
 describe('a sub-device', () => {
   it('is ONLINE from its first sample on, also when the presence was checked in the same second [C-2.5]', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'METER-1/powerKw': 1 });
     expect((await presenceOf(plant)).subDevices).toMatchObject({ 'METER-1': 'ONLINE', 'BESS-1': 'UNKNOWN' });
@@ -119,7 +119,7 @@ describe('a sub-device', () => {
   });
 
   it('is UNKNOWN, then ONLINE, DEGRADED after 5 min, OFFLINE after 15 min, and ONLINE with a sample [C-2.5]', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     expect((await presenceOf(plant)).subDevices['BESS-1']).toBe('UNKNOWN');
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -139,7 +139,7 @@ describe('a sub-device', () => {
   });
 
   it('ages by its samples, whether or not its device is connected [C-2.5]', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await disconnect(plant, link);
@@ -152,14 +152,14 @@ describe('a sub-device', () => {
   });
 
   it('is DEGRADED while its signal fault is not 0 [C-2.5]', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 7 });
     await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
   });
 
   it('is DEGRADED while its linked device reports ERROR [C-2.5]', async () => {
-    const { organization, plant } = await newSite();
+    const { organization, plant } = await setScene({ plant: true });
     const device = await createLinked(organization, plant.id);
     const link = await connectListening(plant, device);
     await passTime(plant.id, 2 * SECOND);
@@ -170,7 +170,7 @@ describe('a sub-device', () => {
   });
 
   it('is ONLINE soon after its first sample, even one within a second of the connect [C-2.5]', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     setClock(START_MS + 900);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 30 * SECOND);
@@ -180,7 +180,7 @@ describe('a sub-device', () => {
 
 describe('samples within a second of the last evaluation', () => {
   it('a sample within a second of the last evaluation takes effect with the next alarm [C-2.5]', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     await passTime(plant.id, 2 * SECOND);
     const powers = { 'BESS-1/powerKw': 1, 'FVE-1/powerKw': 1, 'METER-1/powerKw': 1 };
     await sendTelemetry(link, plant.gateway, powers);
@@ -192,7 +192,7 @@ describe('samples within a second of the last evaluation', () => {
   });
 
   it('two samples a second set no additional alarms: fewer than a dozen ring in a minute', async () => {
-    const { plant, link } = await newListeningSite();
+    const { plant, link } = await setScene({ gateway: 'listening' });
     let alarms = 0;
     for (let sent = 0; sent < 120; sent++) {
       alarms += await passTime(plant.id, SECOND / 2);
@@ -204,7 +204,7 @@ describe('samples within a second of the last evaluation', () => {
 
 describe('a device', () => {
   it('is UNKNOWN until it has connected, then as it reports, and OFFLINE after its session [C-3.10]', async () => {
-    const { organization, plant } = await newSite();
+    const { organization, plant } = await setScene({ plant: true });
     const other = await createDevice(organization, plant.id, 'SENSOR');
     const link = await connectTo(plant.id, plant.gateway.id);
     const untilItIs = (connection_status: string) =>
@@ -223,7 +223,7 @@ describe('a device', () => {
   });
 
   it('was last seen, if it went silent, at its last connect or frame, not at the end of its session [C-3.10]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     await connectTo(plant.id, plant.gateway.id);
     await passTime(plant.id, 91 * SECOND);
     const seen = { connection_status: 'OFFLINE', last_seen_at_ms: START_MS };
@@ -231,7 +231,7 @@ describe('a device', () => {
   });
 
   it('is OFFLINE immediately after an invalid link message, because the Site closes the link [C-3.10]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await setScene({ plant: true });
     const link = await connectTo(plant.id, plant.gateway.id);
     setClock(START_MS + 10 * SECOND);
     link.socket.send('{');

@@ -1,7 +1,9 @@
 /** The cost of schedules for a site, and the number of schedules it keeps [rule 9]. */
+
 import { runInDurableObject } from 'cloudflare:test';
+import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, MINUTE, passTime } from '#workerd/site-clock.ts';
-import { deliverEvents, endOf, newAwaySite, newPlannedSite, obey, sentTo } from '#workerd/site-plan.ts';
+import { AWAY, deliverEvents, endOf, obey, PLANNED, sentTo } from '#workerd/site-plan.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { readSchedules, schedule, statuses } from '#workerd/site-schedules.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -16,7 +18,7 @@ async function rowsWritten({ id, gateway }: Plant): Promise<number> {
 
 describe('the cost of a schedule', () => {
   it('672 slots are accepted and stored in as many rows as one slot, four of them for the schedule [rule 9]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     const costs: number[] = [];
     const stored: number[] = [];
     for (const [index, count] of [1, 1, 672].entries()) {
@@ -51,7 +53,7 @@ describe('the cost of a schedule', () => {
   });
 
   it('a slot boundary writes at most six rows, including the answer of the plant [rule 9]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     await partner.submit(schedule(slots(20)));
     await obey(scene, 1, 'COMPLETED');
     await obey(scene, 2, 'RECEIVED', 'COMPLETED');
@@ -77,7 +79,7 @@ describe('the cost of a schedule', () => {
 
 describe('too many schedules', () => {
   it('a new schedule over the limit of open ones ends the oldest QUEUE_FULL, and the others survive a wake [rule 9]', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     const all = Array.from({ length: LIMIT.openSchedules + 1 }, (_none, index) =>
       schedule(slots(672), { inMs: (index + 1) * DAY }),
     );
@@ -97,7 +99,7 @@ describe('too many schedules', () => {
   });
 
   it('the oldest ended schedules over the limit are deleted, and the others are listed in chunks [rule 9]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     const ended = LIMIT.schedulesKept + 20;
     await partner.submit(schedule([1]));
     await runInDurableObject(siteOf(plant.id), (_site, { storage }) => {

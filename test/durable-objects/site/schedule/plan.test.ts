@@ -2,12 +2,13 @@
  * Schedules among the other targets of a plant: setpoints, emergencies, modes, limits, and other schedules
  * [C-7.7], [C-7.9].
  */
+import { setScene, whole } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectListening } from '#workerd/site-devices.ts';
 import {
   endOf,
-  newPlannedSite,
   obey,
+  PLANNED,
   type PlannedScene,
   planned,
   receivedAlarms,
@@ -16,7 +17,6 @@ import {
   sentTo,
 } from '#workerd/site-plan.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { whole } from '#workerd/site-scenes.ts';
 import { cancel, type ScheduleOptions, type SlotValue, schedule, statuses } from '#workerd/site-schedules.ts';
 import { charge, submission, violation } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -44,7 +44,7 @@ async function obeyFor(scene: PlannedScene, minutes: number): Promise<void> {
 
 /** A plant that follows a schedule of these slots. */
 async function following(slots: readonly SlotValue[], options: ScheduleOptions = {}) {
-  const scene = await newPlannedSite();
+  const scene = await setScene(PLANNED);
   const set = schedule(slots, options);
   await scene.partner.submit(set);
   await obeyAll(scene);
@@ -55,7 +55,7 @@ const set = (payload: object) => submission('config', payload);
 
 describe('a slot', () => {
   it('is above a NORMAL setpoint, which resumes when the schedule has no slot [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const normal = planned(2, 'NORMAL');
     await partner.submit(normal, schedule([5], { inMs: MINUTE }));
     await obeyAll(scene);
@@ -112,7 +112,7 @@ describe('a slot', () => {
 
 describe('an emergency and schedules', () => {
   it('a schedule submitted during an emergency is QUEUED, and sent after a mode change ends it [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const scheduleId = crypto.randomUUID();
     await partner.submit(submission('emergency', { type: 'HOLD' }));
     await obeyAll(scene);
@@ -129,7 +129,7 @@ describe('an emergency and schedules', () => {
   });
 
   it('an emergency keeps a schedule that waits for its gateway, and it is sent after the emergency [C-7.7]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     scene.link.socket.close(1000, 'bye');
     const one = schedule([1, 2, 3], { slotMinutes: 5 });
     expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });
@@ -145,7 +145,7 @@ describe('an emergency and schedules', () => {
 
 describe('a schedule that was sent and not acknowledged', () => {
   it('is not sent again during an emergency, fails for no missing ack meanwhile, and is sent again after it [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     const one = schedule([1, 2, 3], { slotMinutes: 30 });
     await partner.submit(one);
     expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET']);
@@ -164,7 +164,7 @@ describe('a schedule that was sent and not acknowledged', () => {
   });
 
   it('is not sent to its gateway that returns during an emergency, but after it [C-7.7]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     const one = schedule([1, 2, 3], { slotMinutes: 30 });
     await partner.submit(one);
     expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET']);
@@ -180,7 +180,7 @@ describe('a schedule that was sent and not acknowledged', () => {
 
 describe('a schedule of which the plant took no slot', () => {
   it('ends FAILED NO_SLOT_TAKEN, and not EXPIRED, because it was sent in time [C-7.9]', async () => {
-    const scene = await newPlannedSite();
+    const scene = await setScene(PLANNED);
     const { plant, partner } = scene;
     await partner.submit(planned(50, 'HIGH'));
     const one = schedule([1, 2]);
@@ -194,7 +194,7 @@ describe('a schedule of which the plant took no slot', () => {
   });
 
   it('names the skipped slots if there are some, as before [C-7.9]', async () => {
-    const scene = await newPlannedSite({ config: LIMITED });
+    const scene = await setScene({ ...PLANNED, plant: { config: LIMITED } });
     const { plant, partner } = scene;
     const one = schedule([90], { inMs: MINUTE });
     await partner.submit(one);
@@ -257,7 +257,7 @@ describe('a newer schedule', () => {
   });
 
   it('is the one that the site recorded later, in whatever order the plant acknowledges them [C-7.9]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     await partner.submit(schedule([1, 2, 3]), schedule([11]));
     await obey(scene, 2, 'COMPLETED');
     expect(await sentTo(scene.link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 11]);
@@ -267,7 +267,7 @@ describe('a newer schedule', () => {
   });
 
   it('over all slots makes the older CANCELLED even if the plant acknowledges the older last [C-7.9]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     await partner.submit(schedule([1, 2]), schedule([11, 12]));
     await obey(scene, 2, 'COMPLETED');
     await obey(scene, 1, 'COMPLETED');
@@ -293,7 +293,7 @@ describe('a limit that tightens', () => {
   });
 
   it('a schedule of which no slot fits a tightened limit is FAILED with that reason [C-7.9]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const one = schedule([60, 70], { inMs: MINUTE });
     await partner.submit(one, set({ constraints: { maxImportKw: 50 } }));
     await obeyAll(scene);
@@ -350,7 +350,7 @@ describe('schedules over time', () => {
     'slots keep their length when daylight saving time begins or ends, from %s [C-4.5]',
     async (from) => {
       setClock(Date.parse(from));
-      const { scene, plant, partner } = await newPlannedSite();
+      const { scene, plant, partner } = await setScene(PLANNED);
       const startTime = from;
       const slots = [1, 2, 3, 4, 5, 6].map((value, slotIndex) => ({
         slotIndex,

@@ -2,15 +2,16 @@
  * A schedule from its publish to its end: the slots its plant receives, and the events for its partner
  * [C-7.9].
  */
+import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening } from '#workerd/site-devices.ts';
 import {
+  AWAY,
   endOf,
   executionStatuses,
   executionsOf,
-  newAwaySite,
-  newPlannedSite,
   obey,
+  PLANNED,
   planned,
   receivedAlarms,
   rowOf,
@@ -26,7 +27,7 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 
 describe('a schedule that its plant follows', () => {
   it('a schedule is PENDING, ACCEPTED by its ack, ACTIVE when its window opens, COMPLETED after its last slot [C-7.9]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const set = schedule([5, -3, 'PEAK_SHAVING'], { inMs: MINUTE });
     expect(await partner.acknowledge(set)).toEqual({ status: 'ACCEPTED', commandType: 'SCHEDULE' });
     expect(await statuses(plant.id)).toEqual(['PENDING']);
@@ -58,7 +59,7 @@ describe('a schedule that its plant follows', () => {
   });
 
   it('a schedule is sent as a whole, so that the gateway can run it offline, and then slot by slot [C-7.9], [C-7.10]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const scheduleId = crypto.randomUUID();
     const startMs = Date.now();
     const payload = scheduleOf([5.25, 'ZERO_EXPORT'], { scheduleId, slotMinutes: 15 });
@@ -100,7 +101,7 @@ describe('a schedule that its plant follows', () => {
   });
 
   it('a schedule that began before it was sent is followed from the current slot on [C-7.9]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const set = schedule([1, 2, 3], { inMs: -90 * SECOND });
     await partner.submit(set);
     await obey(scene, 1, 'COMPLETED');
@@ -110,7 +111,7 @@ describe('a schedule that its plant follows', () => {
   });
 
   it('a schedule without an id has the id of its command, and a re-send gets the same acknowledgement [C-7.3]', async () => {
-    const { plant, partner, link } = await newPlannedSite();
+    const { plant, partner, link } = await setScene(PLANNED);
     const set = schedule([1]);
     const acknowledgement = await partner.acknowledge(set);
     expect(await partner.acknowledge(set)).toEqual(acknowledgement);
@@ -119,7 +120,7 @@ describe('a schedule that its plant follows', () => {
   });
 
   it('the log row of a schedule has its type and window [C-4.3]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     const set = schedule([1, 2], { inMs: MINUTE });
     await partner.submit(set);
     expect(await rowOf(plant, set)).toMatchObject({
@@ -136,7 +137,7 @@ describe('a schedule that its plant follows', () => {
 
 describe('a schedule that its plant does not accept', () => {
   it('a schedule that its gateway rejects, even after RECEIVED, is FAILED, and no further slot is sent [C-7.9]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const [refused, dropped] = [schedule([1]), schedule([2, 3])];
     await partner.submit(refused);
     await obey(scene, 1, 'FAILED');
@@ -155,7 +156,7 @@ describe('a schedule that its plant does not accept', () => {
   });
 
   it('an unacknowledged schedule is FAILED NO_ACK after three tries, and is not followed meanwhile [C-7.8]', async () => {
-    const { plant, link, partner } = await newPlannedSite();
+    const { plant, link, partner } = await setScene(PLANNED);
     const set = schedule([1, 2, 3]);
     await partner.submit(set);
     await passTime(plant.id, 90 * SECOND);
@@ -165,7 +166,7 @@ describe('a schedule that its plant does not accept', () => {
   });
 
   it('a schedule waits for an offline gateway until the end of its window, and ends EXPIRED with an alarm [C-7.6]', async () => {
-    const { scene, plant, partner } = await newAwaySite();
+    const { scene, plant, partner } = await setScene(AWAY);
     const set = schedule([1, 2]);
     expect(await partner.acknowledge(set)).toEqual({ status: 'QUEUED', commandType: 'SCHEDULE' });
     await passTime(plant.id, 2 * MINUTE - 1);
@@ -179,7 +180,7 @@ describe('a schedule that its plant does not accept', () => {
   });
 
   it('a waiting schedule is sent when its gateway connects, and is followed from then on [C-7.6]', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     await partner.submit(schedule([1, 2, 3]));
     await passTime(plant.id, 70 * SECOND);
     const link = await connectListening(plant);
@@ -192,7 +193,7 @@ describe('a schedule that its plant does not accept', () => {
 
 describe('a slot that its plant does not accept', () => {
   it('a rejected or unanswered slot is skipped with an alarm, and the schedule continues [C-7.9]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const set = schedule([1, 2, 3], { slotMinutes: 5 });
     await partner.submit(set);
     await obey(scene, 1, 'COMPLETED');
@@ -215,7 +216,7 @@ describe('a slot that its plant does not accept', () => {
   });
 
   it('a schedule whose slots were all skipped is FAILED with their reasons [C-7.9]', async () => {
-    const { scene, plant, partner } = await newPlannedSite();
+    const { scene, plant, partner } = await setScene(PLANNED);
     const set = schedule([1], { slotMinutes: 5 });
     await partner.submit(set);
     await obey(scene, 1, 'COMPLETED');
@@ -228,7 +229,7 @@ describe('a slot that its plant does not accept', () => {
 
 describe('a cancelled schedule', () => {
   it('ends immediately, SCHEDULE_CANCEL is sent, and the plant follows the rest of the plan [C-7.9]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const scheduleId = crypto.randomUUID();
     const set = schedule([5, 6], { scheduleId });
     await partner.submit(planned(2, 'NORMAL'), set);
@@ -250,7 +251,7 @@ describe('a cancelled schedule', () => {
   });
 
   it('is that of its own partner where another partner has used its id: the gateway knows it by another [C-15.1]', async () => {
-    const { plant, link, partner } = await newPlannedSite();
+    const { plant, link, partner } = await setScene(PLANNED);
     const scheduleId = crypto.randomUUID();
     await partner.submit(schedule([5, 6], { scheduleId }));
     const other = new Submitter(plant.id, crypto.randomUUID(), 'another');
@@ -268,7 +269,7 @@ describe('a cancelled schedule', () => {
   });
 
   it('a schedule cancelled before it was sent is sent only as SCHEDULE_CANCEL [C-7.9]', async () => {
-    const { plant, partner } = await newAwaySite();
+    const { plant, partner } = await setScene(AWAY);
     const scheduleId = crypto.randomUUID();
     const set = schedule([5, 6], { scheduleId, inMs: MINUTE });
     await partner.submit(set);
@@ -327,7 +328,7 @@ describe('an invalid schedule', () => {
   );
 
   it('a used scheduleId, open or ended, and the cancel of an ended schedule are rejected [C-7.9]', async () => {
-    const { plant, partner } = await newPlannedSite();
+    const { plant, partner } = await setScene(PLANNED);
     const scheduleId = crypto.randomUUID();
     await partner.submit(schedule([1], { scheduleId }));
     const message = expect.stringMatching(/scheduleId: another/);
@@ -345,7 +346,7 @@ describe('an invalid schedule', () => {
   });
 
   it('a schedule with slots over a limit is CONSTRAINT_VIOLATION: the text names each slot, the alarm the first [C-7.9]', async () => {
-    const { scene, plant, partner, link } = await newPlannedSite();
+    const { scene, plant, partner, link } = await setScene(PLANNED);
     const set = schedule([100, -80, 99, -81, 101]);
     expect(await partner.acknowledge(set)).toMatchObject({
       status: 'REJECTED',
@@ -359,7 +360,10 @@ describe('an invalid schedule', () => {
   });
 
   it('a schedule with a slot that no asset supports is UNSUPPORTED_FOR_TOPOLOGY and names the slot [C-7.4]', async () => {
-    const { partner } = await newPlannedSite({ subDevices: [{ externalId: 'METER-1', assetType: 'METER' }] });
+    const { partner } = await setScene({
+      ...PLANNED,
+      plant: { subDevices: [{ externalId: 'METER-1', assetType: 'METER' }] },
+    });
     const refused = { status: 'REJECTED', rejectionCode: 'UNSUPPORTED_FOR_TOPOLOGY' };
     for (const [slots, start] of [
       [[1, -1], 'slot 1: '],
@@ -373,7 +377,7 @@ describe('an invalid schedule', () => {
 
 describe('a day of slots', () => {
   it('a schedule is sent slot by slot, each once, when the site is evicted between all steps [C-7.9]', async () => {
-    const { scene, plant, link, partner } = await newPlannedSite();
+    const { scene, plant, link, partner } = await setScene(PLANNED);
     const powers = Array.from({ length: 24 }, (_none, index) => index + 1);
     const set = schedule(powers, { slotMinutes: 15 });
     await partner.submit(set);

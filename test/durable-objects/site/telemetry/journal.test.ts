@@ -1,6 +1,8 @@
 /** The telemetry journal: its cost, the size of its rows, and the nonces it restores after a wake. */
+
 import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectTo,
@@ -14,7 +16,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { columnOf, evictSite, numberOf } from '#workerd/site-rows.ts';
-import { newConnectedSite } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createOrganization, createPlant, type Plant } from '#workerd/world.ts';
 
@@ -66,7 +67,7 @@ describe('a nonce', () => {
   );
 
   it('counts as new again after ten minutes if its message was dated 5 min ahead [C-3.8]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const ahead = { ts: START_MS + 5 * MINUTE, nonce: 'n', data: '{"gridPowerKw":1}' };
     await publish(link, rawTelemetry(gateway, ahead));
     setClock(START_MS + 10 * MINUTE + SECOND);
@@ -75,7 +76,7 @@ describe('a nonce', () => {
   });
 
   it('is rejected, once it was used, through another bridge, and in a status message [C-3.8]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     await publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":1}' }));
     const other = await connectDevice(plant, { bridge: 'bridge-2' });
     await publish(other, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":2}' }));
@@ -84,7 +85,7 @@ describe('a nonce', () => {
   });
 
   it('used several times in one batch is valid only for the first message [C-3.8]', async () => {
-    const { plant, link, gateway, site } = await newConnectedSite();
+    const { plant, link, gateway, site } = await setScene({ gateway: 'connected' });
     const values = [1, 2, 3].map((kw) => ({ nonce: 'n', data: `{"gridPowerKw":${kw}}` }));
     const messages = values.map((fields) => rawTelemetry(gateway, fields));
     expect(await publishAll(link, messages)).toEqual([true, true, true]);
@@ -108,7 +109,7 @@ describe('a nonce', () => {
 
 describe('the rows of the journal', () => {
   it('journal rows stay within 8 KB plus one message, and 20 000 messages write at most 1.1 rows each [rule 9]', async () => {
-    const { plant, link, site, gateway } = await newConnectedSite();
+    const { plant, link, site, gateway } = await setScene({ gateway: 'connected' });
     const before = (await site.diagnostics(gateway.id)).rowsWritten;
     const data = '{"gridPowerKw":1.5,"BESS-1/powerKw":-2.25,"BESS-1/socPercent":55,"FVE-1/powerKw":3}';
     let longestLine = 0;
@@ -134,7 +135,7 @@ describe('the rows of the journal', () => {
   });
 
   it('single messages every ten seconds write at most 1.1 journal rows each [rule 9]', async () => {
-    const { plant, link, site, gateway } = await newConnectedSite();
+    const { plant, link, site, gateway } = await setScene({ gateway: 'connected' });
     await sendTelemetry(link, gateway, { gridPowerKw: 0, 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 10 * SECOND);
     const before = (await site.diagnostics(gateway.id)).rowsWritten;
@@ -147,7 +148,7 @@ describe('the rows of the journal', () => {
   });
 
   it('journal blocks are ordered by receive time, and close after five minutes [rule 9]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     for (const minute of [0, 4, 5, 9, 12]) {
       setClock(START_MS + minute * MINUTE);
       await sendTelemetry(link, gateway, { gridPowerKw: minute });
@@ -161,7 +162,7 @@ describe('the rows of the journal', () => {
 
 describe('the latest values after a wake', () => {
   it('are the same, from the open block and from closed ones [C-4.1]', async () => {
-    const { plant, link, site, gateway } = await newConnectedSite();
+    const { plant, link, site, gateway } = await setScene({ gateway: 'connected' });
     const first = rawTelemetry(gateway, { data: '{"BESS-1/socPercent":61,"gridPowerKw":1}' });
     await publishAll(link, [first, ...largeMessages(plant), ...largeMessages(plant)]);
     setClock(START_MS + 30 * MINUTE);
@@ -173,7 +174,7 @@ describe('the latest values after a wake', () => {
   });
 
   it('include those of a batch during which a block was closed [rule 3]', async () => {
-    const { plant, link, site, gateway } = await newConnectedSite();
+    const { plant, link, site, gateway } = await setScene({ gateway: 'connected' });
     const [first, last] = ['{"BESS-1/socPercent":40}', '{"gridPowerKw":4}'];
     const [opening, closing] = [
       rawTelemetry(gateway, { data: first }),
@@ -189,7 +190,7 @@ describe('the latest values after a wake', () => {
 
 describe('the message that opens a block', () => {
   it('is among the latest values after an eviction, even if the clock moves during its batch', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     // As on a slow machine: the clock advances with each read.
     let readMs = Date.now();
     vi.spyOn(Date, 'now').mockImplementation(() => readMs++);

@@ -2,12 +2,13 @@
  * The register readings of a site over time: the reading of a quarter of an hour is what was known at that
  * time [C-4.1], [C-4.5].
  */
+import { setScene, type TelemetrySite } from '#workerd/scene.ts';
 import { boundSite } from '#workerd/site-bounds.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { countRowsRead } from '#workerd/site-statements.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { newTelemetrySite, storeState, type TelemetrySite, untilPacked } from '#workerd/telemetry-site.ts';
+import { storeState, untilPacked } from '#workerd/telemetry-site.ts';
 import { siteOf } from '#workerd/world.ts';
 import type { MeterReading } from '../../../../protocol/meter.ts';
 
@@ -45,7 +46,7 @@ function gridAt(minutes: number, importRegisterKwh: number, dataQuality: string)
 
 describe('meter readings', () => {
   it('the meter reading of each quarter of an hour equals the meter state at that time, over days, resets and gaps [C-4.5]', async () => {
-    const { plant, send } = await newTelemetrySite();
+    const { plant, send } = await setScene({ plant: true, telemetry: 'modelled' });
     const known: MeterReading[] = [];
     const counted = { [IMPORT]: 1_000_000, [CHARGE]: 500_000 };
     const pauses = [3, 7, 4, 11, 1, 22, 2, 9, 4, 70];
@@ -92,7 +93,7 @@ describe('meter readings', () => {
   });
 
   it('a meter reading uses registers younger than 15 min, including one of the same moment if none follows [C-4.5]', async () => {
-    const { scene, plant } = await newTelemetrySite();
+    const { scene, plant } = await setScene({ plant: true, telemetry: 'modelled' });
     await sendAt(scene, [
       [0, { [IMPORT]: 1_000 }],
       [15, { [IMPORT]: 2_000 }],
@@ -126,7 +127,7 @@ describe('meter readings', () => {
     [14.99, 'DEGRADED'],
     [15, null],
   ])('the meter reading of a register that is %d min old is %s [C-4.6]', async (ageMinutes, expected) => {
-    const scene = await newTelemetrySite();
+    const scene = await setScene({ plant: true, telemetry: 'modelled' });
     await sendAt(scene, [[30 - ageMinutes, { [IMPORT]: 1_000 }]]);
     setClock(START_MS + HOUR);
     const [reading] = await readingsOf(scene.plant.id, START_MS + 30 * MINUTE, START_MS + 30 * MINUTE + 1);
@@ -134,7 +135,7 @@ describe('meter readings', () => {
   });
 
   it('a register that arrives late is included in the meter reading of its own time, and does not affect a later quarter [C-4.5]', async () => {
-    const { scene, plant } = await newTelemetrySite();
+    const { scene, plant } = await setScene({ plant: true, telemetry: 'modelled' });
     await sendAt(scene, [
       [14, { [IMPORT]: 1_000 }],
       [18, { [IMPORT]: 3_000 }],
@@ -149,7 +150,7 @@ describe('meter readings', () => {
   });
 
   it('are listed for each past quarter of an hour in [from, to) [C-4.1]', async () => {
-    const { scene, plant } = await newTelemetrySite();
+    const { scene, plant } = await setScene({ plant: true, telemetry: 'modelled' });
     await sendAt(scene, [
       [0, { [IMPORT]: 1_000 }],
       [14, { [IMPORT]: 2_000 }],
@@ -170,7 +171,7 @@ describe('meter readings', () => {
   });
 
   it('read at most four rows a day over months without data [rule 9]', async () => {
-    const { scene, plant } = await newTelemetrySite();
+    const { scene, plant } = await setScene({ plant: true, telemetry: 'modelled' });
     await sendAt(
       scene,
       Array.from({ length: 20 }, (_none, index) => [index * 6, { [IMPORT]: index }] as const),
@@ -184,7 +185,7 @@ describe('meter readings', () => {
 
 describe('the meter state', () => {
   it('adds the values after a reset of the register to what it counted before, also after packing and wakes [C-4.6]', async () => {
-    const { scene, plant } = await newTelemetrySite();
+    const { scene, plant } = await setScene({ plant: true, telemetry: 'modelled' });
     const stateOf = async () => await siteOf(plant.id).readMeterState(plant.id);
     expect(await stateOf()).toBeNull();
     await sendAt(scene, [[0, { [IMPORT]: 100_000 }]]);
@@ -203,7 +204,7 @@ describe('the meter state', () => {
   });
 
   it('adds no energy when the meter sends 0 once at its restart, and is GOOD again with the next reading [C-4.5]', async () => {
-    const { scene, plant } = await newTelemetrySite();
+    const { scene, plant } = await setScene({ plant: true, telemetry: 'modelled' });
     const stateOf = async () => await siteOf(plant.id).readMeterState(plant.id);
     await sendAt(scene, [[0, { [IMPORT]: 100_000 }]]);
     await sendAt(scene, [[0.25, { [IMPORT]: 0 }]]);
@@ -218,7 +219,7 @@ describe('the meter state', () => {
   });
 
   it('adds no energy when the meter sends 0 and the blip is packed before its next reading [C-4.5]', async () => {
-    const { scene, plant } = await newTelemetrySite();
+    const { scene, plant } = await setScene({ plant: true, telemetry: 'modelled' });
     await sendAt(scene, [
       [0, { [IMPORT]: 100_000 }],
       [0.25, { [IMPORT]: 0 }],

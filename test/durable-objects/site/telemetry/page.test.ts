@@ -2,12 +2,14 @@
  * Pages of roll-ups in their rows: buckets are added again and again, and each metric keeps all of its own
  * [C-4.5].
  */
+
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { setScene } from '#workerd/scene.ts';
 import { alarmAt, DAY, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { fillHistory } from '#workerd/telemetry-filling.ts';
-import { newTelemetrySite, partCounts, readPoints, storeState } from '#workerd/telemetry-site.ts';
+import { partCounts, readPoints, storeState } from '#workerd/telemetry-site.ts';
 import { turnsOf } from '#workerd/turns.ts';
 import { siteOf } from '#workerd/world.ts';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
@@ -51,7 +53,7 @@ const NAMES = [
 
 describe('a page of roll-ups', () => {
   it('has all buckets ever added, each metric in one segment that a read by name finds [C-4.5]', async () => {
-    const { plant } = await newTelemetrySite();
+    const { plant } = await setScene({ plant: true, telemetry: 'modelled' });
     await runInDurableObject(siteOf(plant.id), (_site, state) => {
       const rows = new SegmentRows(new Sql(state.storage), '5m');
       const runAt = turnsOf(state, () => {});
@@ -88,7 +90,7 @@ describe('a page of roll-ups', () => {
   });
 
   it('stays within a few segments after many small additions, and loses none of them [rule 9]', async () => {
-    const { plant } = await newTelemetrySite();
+    const { plant } = await setScene({ plant: true, telemetry: 'modelled' });
     const metrics = Array.from({ length: 60 }, (_none, index) => `metric-${index}`);
     await runInDurableObject(siteOf(plant.id), (_site, state) => {
       const rows = new SegmentRows(new Sql(state.storage), '5m');
@@ -116,7 +118,7 @@ describe('a page of roll-ups', () => {
 
 describe('a day of many segments', () => {
   it('a day is rolled up segment by segment: reads are the same throughout, and each hour exists once [C-4.5]', async () => {
-    const { plant, model } = await newTelemetrySite();
+    const { plant, model } = await setScene({ plant: true, telemetry: 'modelled' });
     const metrics = Array.from({ length: 700 }, (_none, index) => `metric-${index}`);
     const valueAt = (atMs: number) => {
       const thousandths = ((atMs / FIVE) * 48_271) % 999_983;

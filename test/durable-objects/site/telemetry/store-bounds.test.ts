@@ -2,16 +2,17 @@
  * The cost and growth of telemetry in a site: rows written, rows kept, bytes, and names that devices invent
  * [rule 9].
  */
+
 import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import { changeAndNotifySite, changeSettings } from '#workerd/registry-changes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { boundSite } from '#workerd/site-bounds.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { fillHistory } from '#workerd/telemetry-filling.ts';
 import {
-  newTelemetrySite,
   partCounts,
   readPoints,
   sendAll,
@@ -57,7 +58,7 @@ async function metricsOf(siteId: string, level: (typeof TELEMETRY_LEVELS)[number
 
 describe('the journal of a site', () => {
   it('the journal does not grow from hour 29 on, because a new block reuses the row of a packed one [rule 9]', async () => {
-    const { plant, send, model } = await newTelemetrySite();
+    const { plant, send, model } = await setScene({ plant: true, telemetry: 'modelled' });
     const sendUntil = async (hours: number) => {
       while (Date.now() < START_MS + hours * HOUR) {
         setClock(Date.now() + 30 * MINUTE);
@@ -82,7 +83,7 @@ describe('the journal of a site', () => {
 
 describe('a history at its age limit', () => {
   it('whole segments over the age limit of the organization are deleted, oldest first [rule 9]', async () => {
-    const { organization, plant } = await newTelemetrySite();
+    const { organization, plant } = await setScene({ plant: true, telemetry: 'modelled' });
     const untilMs = MIDNIGHT_MS - 2 * DAY;
     const fromMs = untilMs - 500 * DAY;
     const filling = { metrics: [METRIC], fromMs, untilMs, rawFromMs: untilMs - 12 * DAY, stepMs: 2 * HOUR };
@@ -111,7 +112,7 @@ describe('a history at its age limit', () => {
   });
 
   it('a silent site keeps the newest segment of each level at any age, and runs at most one alarm in three hours [rule 9]', async () => {
-    const { plant, send } = await newTelemetrySite();
+    const { plant, send } = await setScene({ plant: true, telemetry: 'modelled' });
     for (const atMs of [START_MS, START_MS + DAY]) {
       setClock(atMs);
       await send({ ts: atMs, data: { [METRIC]: 1_000 } });
@@ -164,7 +165,7 @@ describe('a history at its budget', () => {
 
 describe('names that a device invents', () => {
   it('invented names fill a page only to its limit, rows stay under 1 MB, and known metrics are still stored [rule 9]', async () => {
-    const { plant, send, model, gateway } = await newTelemetrySite();
+    const { plant, send, model, gateway } = await setScene({ plant: true, telemetry: 'modelled' });
     const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined);
     await boundSite(plant.id, { unpackedBlocks: 1, signalsPerPage: 1_200 });
     for (let round = 0; round < 8; round++) {
@@ -207,7 +208,7 @@ describe('names that a device invents', () => {
   });
 
   it('a full page of the longest names creates no row of over 1 MB [rule 9]', async () => {
-    const { plant } = await newTelemetrySite();
+    const { plant } = await setScene({ plant: true, telemetry: 'modelled' });
     const names = Array.from({ length: 3_000 }, (_none, index) => {
       const end = String(index);
       return `@${plant.gateway.id}/${'"'.repeat(128 - end.length)}${end}`;

@@ -1,14 +1,15 @@
 /** The cost of telemetry: rows written for each message, and rows read for a history [rule 9]. */
+
 import { runInDurableObject } from 'cloudflare:test';
 import { connectDevice } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
-import { newListeningSite } from '#workerd/site-scenes.ts';
 import { countRowsRead } from '#workerd/site-statements.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { fillHistory } from '#workerd/telemetry-filling.ts';
-import { newTelemetrySite, partCounts, readPoints } from '#workerd/telemetry-site.ts';
+import { partCounts, readPoints } from '#workerd/telemetry-site.ts';
 import { siteOf } from '#workerd/world.ts';
 
 const METRIC = 'gridPowerKw';
@@ -17,7 +18,7 @@ const EIGHT = Array.from({ length: 8 }, (_none, index) => `FVE-1/signal-${index}
 
 describe('a site with a message every five seconds', () => {
   it('a message writes at most 1.1 rows including packing, and a read of the last hour reads at most 50 rows [rule 9]', async () => {
-    const { plant, site, gateway } = await newTelemetrySite();
+    const { plant, site, gateway } = await setScene({ plant: true, telemetry: 'modelled' });
     const link = await connectDevice(plant);
     const names = ['gridPowerKw', 'fvePowerKw', 'batteryPowerKw', 'BESS-1/powerKw', 'BESS-1/socPercent'];
     const eight = [...names, 'FVE-1/powerKw', 'METER-1/powerKw', 'METER-1/importRegisterKwh'];
@@ -116,7 +117,7 @@ async function countRows(siteId: string): Promise<{ rows: number; alarms: number
 }
 
 it('telemetry every 5 s for an hour writes at most 1.1 rows a message, including events, presence, packing and alarms [rule 9]', async () => {
-  const { plant, link, gateway } = await newListeningSite();
+  const { plant, link, gateway } = await setScene({ gateway: 'listening' });
   await passTime(plant.id, 10 * SECOND);
   await sendTelemetry(link, gateway, { 'METER-1/powerKw': 1, 'BESS-1/powerKw': 1, 'FVE-1/powerKw': 1 });
   await passTime(plant.id, 10 * SECOND);

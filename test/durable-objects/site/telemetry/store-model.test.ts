@@ -2,6 +2,7 @@
  * The telemetry store compared with a model of the sent data: late, out of order, across midnights, gaps and
  * wakes [C-4.5].
  */
+import type { TelemetrySite } from '#workerd/scene.ts';
 import { boundSite } from '#workerd/site-bounds.ts';
 import { HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite } from '#workerd/site-rows.ts';
@@ -11,7 +12,6 @@ import {
   readOfDevice,
   readPoints,
   type TelemetryMessage,
-  type TelemetrySite,
   untilPacked,
 } from '#workerd/telemetry-site.ts';
 import { AGGREGATES, BUCKETS, GRANULARITIES } from '../../../../protocol/telemetry.ts';

@@ -1,26 +1,24 @@
 /** A bare name, one without a sub-device, keeps in the history the owner that it had on arrival [C-3.13]. */
+
 import { connectDevice } from '#workerd/links.ts';
 import { changeAndNotifySite, linkSubDevice } from '#workerd/registry-changes.ts';
+import { setScene, type TelemetrySite } from '#workerd/scene.ts';
 import { DAY, HOUR, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectTo, type DeviceCredential } from '#workerd/site-devices.ts';
 import { moveDevice } from '#workerd/site-move.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import {
-  newTelemetrySite,
-  readOfDevice,
-  readPoints,
-  sendAll,
-  type TelemetrySite,
-  untilPacked,
-} from '#workerd/telemetry-site.ts';
+import { readOfDevice, readPoints, sendAll, untilPacked } from '#workerd/telemetry-site.ts';
 import { createDevice, createPlant, siteOf } from '#workerd/world.ts';
 
 const ALWAYS = [0, START_MS + DAY] as const;
 
 /** A site with a second device, and a sub-device that can be linked to it. */
 async function newSiteWithSensor() {
-  const scene = await newTelemetrySite({ subDevices: [{ externalId: 'METER-2', assetType: 'METER' }] });
+  const scene = await setScene({
+    plant: { subDevices: [{ externalId: 'METER-2', assetType: 'METER' }] },
+    telemetry: 'modelled',
+  });
   const sensor = await createDevice(scene.organization, scene.plant.id, 'SENSOR');
   const link = async (deviceId: string | null) => {
     const change = linkSubDevice(scene.plant, 'METER-2', deviceId);

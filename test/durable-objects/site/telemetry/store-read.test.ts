@@ -1,16 +1,15 @@
 /** Reading a history: the points of a range, and the number of calls [C-4.5]. */
+import { setScene, type TelemetrySite } from '#workerd/scene.ts';
 import { boundSite } from '#workerd/site-bounds.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import {
-  newTelemetrySite,
   readChunk,
   readChunks,
   readOfDevice,
   readPoints,
   storeState,
   type TelemetryMessage,
-  type TelemetrySite,
   untilPacked,
 } from '#workerd/telemetry-site.ts';
 import { GRANULARITIES } from '../../../../protocol/telemetry.ts';
@@ -24,7 +23,7 @@ function reading(ts: number, thousandths = 1_000): TelemetryMessage {
 
 /** A site with some readings each hour: past days packed and rolled up, and today's not packed. */
 async function newSiteOfDays(days: number): Promise<TelemetrySite> {
-  const { scene, plant, send } = await newTelemetrySite();
+  const { scene, plant, send } = await setScene({ plant: true, telemetry: 'modelled' });
   setClock(MIDNIGHT_MS - 2 * HOUR);
   for (let hour = 0; hour < 24 * days + 5; hour++) {
     setClock(MIDNIGHT_MS + (hour - 2) * HOUR);
@@ -41,7 +40,7 @@ async function newSiteOfDays(days: number): Promise<TelemetrySite> {
 
 describe('a range', () => {
   it('is [from, to) of a history, and contains each bucket whose start is in it [C-4.5]', async () => {
-    const { plant, gateway, send, model } = await newTelemetrySite();
+    const { plant, gateway, send, model } = await setScene({ plant: true, telemetry: 'modelled' });
     const moments = [0, 4.5, 5, 60].map((minutes) => START_MS + minutes * MINUTE);
     for (const ts of moments) {
       setClock(ts);
@@ -73,7 +72,7 @@ describe('a range', () => {
   });
 
   it('is empty without readings, before or after the readings [C-4.5]', async () => {
-    const { plant, send } = await newTelemetrySite();
+    const { plant, send } = await setScene({ plant: true, telemetry: 'modelled' });
     const ranges = [
       [0, 1],
       [0, START_MS],

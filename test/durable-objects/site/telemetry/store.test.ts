@@ -1,19 +1,19 @@
 /** Readings on their way from the journal into the store: none is lost, moved or counted twice [C-4.5]. */
+
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
+import { setScene, type TelemetrySite } from '#workerd/scene.ts';
 import { boundSite } from '#workerd/site-bounds.ts';
 import { alarmAt, DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { droppedOf, publishAll, rawTelemetry } from '#workerd/site-devices.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import {
-  newTelemetrySite,
   partCounts,
   readPoints,
   storeState,
   type TelemetryMessage,
-  type TelemetrySite,
   untilPacked,
 } from '#workerd/telemetry-site.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
@@ -71,7 +71,7 @@ async function answersOf({ id }: Plant): Promise<string[]> {
 
 describe('a reading', () => {
   it('is in the bucket of its own time, packed or not, if it arrives five minutes late or early [C-4.5]', async () => {
-    const { scene, plant, send } = await newTelemetrySite();
+    const { scene, plant, send } = await setScene({ plant: true, telemetry: 'modelled' });
     for (const atMs of [START_MS, START_MS + 10 * MINUTE, START_MS + 20 * MINUTE]) {
       setClock(atMs);
       await send(reading(atMs, 1_000), reading(atMs - 5 * MINUTE, 2_000), reading(atMs + 5 * MINUTE, 4_000));
@@ -87,7 +87,7 @@ describe('a reading', () => {
   });
 
   it('a later received reading replaces one of the same moment, in any batch and over a wake [C-4.5]', async () => {
-    const { scene, plant, send } = await newTelemetrySite();
+    const { scene, plant, send } = await setScene({ plant: true, telemetry: 'modelled' });
     await send(reading(START_MS, 1_000), reading(START_MS + 1, 5_000), reading(START_MS, 2_000));
     await send(reading(START_MS, 3_000));
     await evictSite(plant.id);
@@ -104,7 +104,7 @@ describe('a reading', () => {
   });
 
   it('belongs to its own UTC day, whenever it arrives around midnight [C-4.5]', async () => {
-    const { scene, plant, send } = await newTelemetrySite();
+    const { scene, plant, send } = await setScene({ plant: true, telemetry: 'modelled' });
     setClock(MIDNIGHT_MS - MINUTE);
     await send(
       reading(MIDNIGHT_MS - 1, 1_000),
@@ -124,7 +124,7 @@ describe('a reading', () => {
   });
 
   it('named __proto__ has no effect, and all others are kept, packed and returned [C-3.7]', async () => {
-    const { scene, plant, gateway, model } = await newTelemetrySite();
+    const { scene, plant, gateway, model } = await setScene({ plant: true, telemetry: 'modelled' });
     const link = await connectDevice(plant);
     const held = ['{"polluted":1}', '"text"', 'null', '7', '[1]'];
     const payloads = held.map((text, index) => {
@@ -145,7 +145,7 @@ describe('a reading', () => {
 
 describe('packing', () => {
   it('does not change a byte of the answers to reads [C-4.5]', async () => {
-    const { plant, send } = await newTelemetrySite();
+    const { plant, send } = await setScene({ plant: true, telemetry: 'modelled' });
     setClock(MIDNIGHT_MS - HOUR);
     for (const stepMs of [0, HOUR, HOUR]) {
       setClock(Date.now() + stepMs);
@@ -200,7 +200,7 @@ describe('packing', () => {
 
 describe('a journal of days that was never packed', () => {
   it('an unpacked journal is packed in segments within a day, and answers are the same throughout [rule 9]', async () => {
-    const { scene, plant, model } = await newTelemetrySite();
+    const { scene, plant, model } = await setScene({ plant: true, telemetry: 'modelled' });
     await boundSite(plant.id, { packChars: 20_000, unpackedBlocks: 2 });
     setClock(MIDNIGHT_MS - 3 * HOUR);
     for (const pauseMs of [0, 8 * HOUR, 30 * HOUR]) {

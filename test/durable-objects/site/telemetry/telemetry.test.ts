@@ -1,5 +1,7 @@
 /** The conditions for a valid device message, the values read from it, and readings out of order. */
+
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
+import { type LinkedScene, setScene } from '#workerd/scene.ts';
 import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
@@ -13,7 +15,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, untilRegistered } from '#workerd/site-rows.ts';
-import { type LinkedScene, newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
 import { submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { NO_TELEMETRY } from '#workerd/site-view.ts';
@@ -23,13 +24,13 @@ import { commandSigningString } from '../../../../protocol/signing.ts';
 
 describe('the signature of a device message', () => {
   it('a signature whose HMAC key is the hex text of the secret is valid [C-3.7]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     expect(await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":7}' }))).toBe(true);
     expect(await gridPowerKw(plant)).toBe(7);
   });
 
   it('a signature whose HMAC key is the bytes of the secret is valid, and later commands are signed in that form [C-3.7]', async () => {
-    const { plant, gateway, link, partner } = await newListeningSite();
+    const { plant, gateway, link, partner } = await setScene({ gateway: 'listening' });
     const bytes = hexBytes(gateway.hmacSecret);
     const forms: [string, string | Uint8Array][] = [
       ['{"gridPowerKw":1}', bytes],
@@ -58,14 +59,14 @@ describe('the signature of a device message', () => {
     ['-0', '{"gridPowerKw":-0}', 0],
     ['__proto__ and constructor as names', '{"__proto__":1,"constructor":2,"gridPowerKw":3}', 3],
   ])('the signature covers the text as it was sent: %s [C-3.7]', async (_what, data, expected) => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     await publish(link, rawTelemetry(gateway, { data }));
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
     expect(await gridPowerKw(plant)).toBeCloseTo(expected, 9);
   });
 
   it('the signature is checked without the whitespace outside strings [C-3.7]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const signedData = '{"a b":1.0,"gridPowerKw":8}';
     const data = '{ "a b" : 1.0,\n\t"gridPowerKw" :\r8 }';
     await publish(link, rawTelemetry(gateway, { signedData, data }));
@@ -77,7 +78,7 @@ describe('the signature of a device message', () => {
   });
 
   it('a missing, malformed or wrong signature drops the message, which is still answered as stored [C-3.8]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const good = '0'.repeat(64);
     const data = '{"gridPowerKw":1,"b":2}';
     const answers = await publishAll(link, [
@@ -95,7 +96,7 @@ describe('the signature of a device message', () => {
   });
 
   it('a signature of one device is not valid for another [spec: Device MQTT]', async () => {
-    const { plant, link } = await newConnectedSite();
+    const { plant, link } = await setScene({ gateway: 'connected' });
     const other = await createPlant(await createOrganization());
     await publish(link, rawTelemetry(other.gateway, { data: '{"gridPowerKw":1}' }));
     expect(await droppedOf(plant.id, plant.gateway.id)).toEqual({ SIGNATURE: 1 });
@@ -119,7 +120,7 @@ describe('the time and shape of a device message', () => {
   );
 
   it('malformed messages are dropped, counted by reason and answered as stored [C-3.8]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const data = '{"gridPowerKw":1}';
     const now = Date.now();
     const answers = await publishAll(link, [
@@ -153,7 +154,7 @@ describe('the time and shape of a device message', () => {
     ['a frame of an unknown kind', '[{"kind":"revoke","seq":1}]'],
     ['bytes', new TextEncoder().encode('[]')],
   ])('a link message that is %s closes the link [rule 1]', async (_what, message) => {
-    const { link } = await newConnectedSite();
+    const { link } = await setScene({ gateway: 'connected' });
     link.socket.send(message);
     expect(await link.untilClosed()).toMatchObject({ code: 4400 });
   });
@@ -161,7 +162,7 @@ describe('the time and shape of a device message', () => {
 
 describe('the stored data of a device message', () => {
   it('identical messages are stored once, in one batch, in two, and over another link [C-3.8]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const payload = telemetryMessage(gateway, '{"gridPowerKw":3}');
     expect(await publishAll(link, [payload, payload])).toEqual([true, true]);
     expect(await publish(link, payload)).toBe(true);
@@ -174,14 +175,14 @@ describe('the stored data of a device message', () => {
   });
 
   it('the latest values without data are null and MISSING, with the time of the read [C-4.1]', async () => {
-    const { plant, site } = await newConnectedSite();
+    const { plant, site } = await setScene({ gateway: 'connected' });
     const { timestamp, payload } = await site.readLatestTelemetry(plant.id);
     expect(timestamp).toBe(new Date().toISOString());
     expect(payload).toEqual(NO_TELEMETRY);
   });
 
   it('the latest values are site values if they exist, and otherwise sums by asset type [C-3.13]', async () => {
-    const { plant, link, site, gateway } = await newConnectedSite();
+    const { plant, link, site, gateway } = await setScene({ gateway: 'connected' });
     await sendTelemetry(link, gateway, { 'BESS-1/powerKw': -5, 'FVE-1/powerKw': 20, 'METER-1/powerKw': -12 });
     setClock(Date.now() + 1_000);
     await sendTelemetry(link, gateway, { fvePowerKw: 21, 'BESS-1/socPercent': 55 });
@@ -206,7 +207,7 @@ describe('the stored data of a device message', () => {
   });
 
   it('the registry receives the status that a device reports [C-3.1]', async () => {
-    const { link, gateway } = await newConnectedSite();
+    const { link, gateway } = await setScene({ gateway: 'connected' });
     expect(await sendStatus(link, gateway, 'MAINTENANCE')).toBe(true);
     const device = { connection_status: 'MAINTENANCE', last_seen_at_ms: Date.now() };
     await untilRegistered('devices', gateway.id, device);
@@ -225,7 +226,7 @@ async function awakeAndWoken({ plant }: LinkedScene): Promise<unknown[]> {
 
 describe('a reading', () => {
   it('an older reading that arrives later does not replace the current one [C-3.13]', async () => {
-    const scene = await newConnectedSite();
+    const scene = await setScene({ gateway: 'connected' });
     await publish(scene.link, reading(scene, START_MS, 1));
     setClock(START_MS + 10 * SECOND);
     await publish(scene.link, reading(scene, START_MS - MINUTE, 2));
@@ -233,7 +234,7 @@ describe('a reading', () => {
   });
 
   it('a later reading of the same moment replaces the current one [C-4.5]', async () => {
-    const scene = await newConnectedSite();
+    const scene = await setScene({ gateway: 'connected' });
     await publishAll(scene.link, [reading(scene, START_MS, 1), reading(scene, START_MS, 2)]);
     setClock(START_MS + 10 * SECOND);
     await publish(scene.link, reading(scene, START_MS, 3));
@@ -241,7 +242,7 @@ describe('a reading', () => {
   });
 
   it('a backlog sent newest first leaves the newest value of each signal [C-3.13]', async () => {
-    const scene = await newConnectedSite();
+    const scene = await setScene({ gateway: 'connected' });
     const ages = [0, 1, 2, 3, 4];
     const backlog = ages.map((age) => reading(scene, START_MS - age * MINUTE, age));
     backlog.push(
@@ -253,7 +254,7 @@ describe('a reading', () => {
   });
 
   it('an older reading does not replace a newer one from the stored latest values after a wake [C-3.13]', async () => {
-    const scene = await newConnectedSite();
+    const scene = await setScene({ gateway: 'connected' });
     for (const minute of [0, 6, 12]) {
       setClock(START_MS + minute * MINUTE);
       await publish(scene.link, reading(scene, START_MS + minute * MINUTE, minute));
@@ -264,7 +265,7 @@ describe('a reading', () => {
   });
 
   it('dated ahead stays the latest only until one with a later ts arrives [C-3.13]', async () => {
-    const scene = await newConnectedSite();
+    const scene = await setScene({ gateway: 'connected' });
     await publish(scene.link, reading(scene, START_MS + 5 * MINUTE, 1));
     setClock(START_MS + MINUTE);
     await publish(scene.link, reading(scene, START_MS + MINUTE, 2));
@@ -275,7 +276,7 @@ describe('a reading', () => {
   });
 
   it('the timestamp of the latest values is the newest ts of a reading [C-4.1]', async () => {
-    const scene = await newConnectedSite();
+    const scene = await setScene({ gateway: 'connected' });
     await publish(scene.link, reading(scene, START_MS - 30 * SECOND, 1));
     const { timestamp } = await siteOf(scene.plant.id).readLatestTelemetry(scene.plant.id);
     expect(timestamp).toBe(new Date(START_MS - 30 * SECOND).toISOString());

@@ -2,7 +2,9 @@
  * Journal reads after a wake: none until they are needed, then the last ten minutes, and all of it if
  * necessary.
  */
+
 import { vi } from 'vitest';
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   droppedOf,
@@ -14,7 +16,6 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
-import { newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
 import { noteStatements } from '#workerd/site-statements.ts';
 import { charge } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -55,7 +56,7 @@ async function latest(siteId: string) {
 
 describe('a wake', () => {
   it('does not read the journal until it is needed, even with a connected device [rule 9]', async () => {
-    const { plant, link, gateway } = await newListeningSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'listening' });
     await sendTelemetry(link, gateway, { gridPowerKw: 7 });
     const statements = await statementsSinceWake(plant.id);
     await siteOf(plant.id).pageRestCommands(gateway.id, 1, 1);
@@ -69,7 +70,7 @@ describe('a wake', () => {
     ['the command log', (siteId) => readCommands(siteId)],
     ['the configuration', (siteId) => readConfig(siteId)],
   ])('for a read of %s does not read the journal [rule 9]', async (_what, read) => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     await sendTelemetry(link, gateway, { gridPowerKw: 7 });
     const statements = await statementsSinceWake(plant.id);
     await read(plant.id);
@@ -77,7 +78,7 @@ describe('a wake', () => {
   });
 
   it('reads one block at a time, and only the blocks of the last ten minutes [rule 9]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const filler = manySignals(300);
     for (let minute = 0; minute < 40; minute++) {
       setClock(START_MS + minute * MINUTE);
@@ -105,7 +106,7 @@ describe('a wake', () => {
 
 describe('the latest values of a plant', () => {
   it('the latest values of a new plant survive its first wake, however late that is [C-4.1]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     await sendTelemetry(link, gateway, { gridPowerKw: 7, 'BESS-1/socPercent': 50 });
     for (const afterMs of [11 * MINUTE, HOUR, 30 * 24 * HOUR]) {
       setClock(START_MS + afterMs);
@@ -115,7 +116,7 @@ describe('the latest values of a plant', () => {
   });
 
   it('the latest values are read from the first block if no snapshot is stored [C-4.1]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     await sendTelemetry(link, gateway, { 'BESS-1/socPercent': 50 });
     for (let minute = 6; minute <= 60; minute += 6) {
       setClock(START_MS + minute * MINUTE);
@@ -127,7 +128,7 @@ describe('the latest values of a plant', () => {
   });
 
   it('the latest values are stored about once in five minutes, not with each block [rule 9]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const filler = 'x'.repeat(100);
     const large = JSON.stringify(
       Object.fromEntries(Array.from({ length: 90 }, (_none, index) => [`${filler}${index}`, 1])),
@@ -148,7 +149,7 @@ describe('the latest values of a plant', () => {
   });
 
   it('if the latest values cannot be stored, no reading is lost, also after a wake [rule 9]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await breakWrites(plant.id, 'INSERT ON fact', `NEW.name = 'snapshot'`);
     for (let minute = 0; minute <= 30; minute += 5) {
@@ -165,7 +166,7 @@ describe('the latest values of a plant', () => {
 
 describe('the nonces of the last ten minutes', () => {
   it('all nonces of the last ten minutes are known after a wake, and other messages with them are rejected [C-3.8]', async () => {
-    const { plant, link, gateway } = await newConnectedSite();
+    const { plant, link, gateway } = await setScene({ gateway: 'connected' });
     const filler = manySignals(100);
     const sent: string[] = [];
     for (let second = 0; second < 300; second += 5) {
@@ -190,7 +191,7 @@ describe('the nonces of the last ten minutes', () => {
   });
 
   it('nonces are known after a wake by a command, before telemetry arrives [C-3.8]', async () => {
-    const { plant, partner, link } = await newListeningSite();
+    const { plant, partner, link } = await setScene({ gateway: 'listening' });
     const first = rawTelemetry(plant.gateway, { nonce: 'n', data: '{"gridPowerKw":1}' });
     await publish(link, first);
     await evictSite(plant.id);

@@ -2,12 +2,13 @@
  * The connections of a key: which dials are accepted, how many may be open, and which connections the object
  * closes.
  */
+
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { dialVhost } from '#workerd/links.ts';
 import { hand, numberOf } from '#workerd/outbox-events.ts';
 import { breakWrites, consumption, Partner, vhostRows } from '#workerd/partner.ts';
-import { openPartner, type PartnerScene } from '#workerd/partner-scenes.ts';
+import { type PartnerScene, setScene } from '#workerd/scene.ts';
 import { createKey, createOrganization, vhostOf } from '#workerd/world.ts';
 import { DIAL_HEADER } from '../../../../durable-objects/dial.ts';
 import { MAX_BATCH_FRAMES } from '../../../../protocol/link/batch.ts';
@@ -28,7 +29,7 @@ async function connectMany({ connect }: PartnerScene, count: number): Promise<Pa
 
 /** A key with two links. */
 async function openTwo() {
-  const scene = await openPartner();
+  const scene = await setScene({ partner: 'connected' });
   return { ...scene, other: await scene.connect() };
 }
 
@@ -70,7 +71,7 @@ describe('a dial', () => {
 
 describe('the eleventh connection of a key', () => {
   it('is refused with 409 until one of the ten ends; another key is not affected [C-6.3]', async () => {
-    const scene = await openPartner();
+    const scene = await setScene({ partner: 'connected' });
     const { organization, key, partner, connect } = scene;
     const partners = [partner, ...(await connectMany(scene, 9))];
     const refusal = async () => (await dialVhost(key.id)).json();
@@ -88,13 +89,13 @@ describe('the eleventh connection of a key', () => {
   });
 
   it('is accepted when the ten belong to an older boot of its bridge (rule 8)', async () => {
-    const scene = await openPartner();
+    const scene = await setScene({ partner: 'connected' });
     await connectMany(scene, 9);
     await (await scene.connect({ boot: 'boot-2' })).quiet();
   });
 
   it('is accepted after the alarm has closed connections that were silent for two minutes (rule 2)', async () => {
-    const scene = await openPartner();
+    const scene = await setScene({ partner: 'connected' });
     const { key, partner } = scene;
     const partners = [partner, ...(await connectMany(scene, 9))];
     vi.setSystemTime(Date.now() + 100_000);
@@ -110,7 +111,7 @@ describe('the eleventh connection of a key', () => {
   });
 
   it('is accepted as soon as one of the ten has been silent for a minute (rule 2)', async () => {
-    const scene = await openPartner();
+    const scene = await setScene({ partner: 'connected' });
     await connectMany(scene, 9);
     vi.setSystemTime(Date.now() + 61_000);
     expect((await dialVhost(scene.key.id)).status).toBe(101);

@@ -2,11 +2,12 @@
  * The last frame of a link that the object closes gives the reason, so that the bridge need not wait for the
  * close [C-5.6].
  */
+
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import type { VhostTestLink } from '#workerd/links.ts';
 import { breakWrites, consumption, type Partner } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { vhostOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 
@@ -16,7 +17,7 @@ const LIFE_MS = 30_000;
 async function twoClients() {
   vi.useFakeTimers({ toFake: ['Date'] });
   const expiresAtMs = Date.now() + LIFE_MS;
-  const scene = await openPartner({ expiresAtMs });
+  const scene = await setScene({ partner: 'connected', key: { expiresAtMs } });
   const first = await scene.connect();
   const second = await scene.connect();
   return { ...scene, expiresAtMs, clients: [first, second] as const };
@@ -71,7 +72,7 @@ describe('a client receives goodbye before its link is closed', () => {
 
   it('when it has been silent for two minutes (rule 2)', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
-    const { key, connect } = await openPartner();
+    const { key, connect } = await setScene({ partner: 'connected' });
     const client = await connect();
     vi.setSystemTime(Date.now() + 121_000);
     await runDurableObjectAlarm(vhostOf(key.id));

@@ -2,11 +2,12 @@
  * A delivery counts as its transmitted size: body in UTF-8, routing key, properties and headers, plus 64
  * (rule 9).
  */
+
 import { describe, expect, it, vi } from 'vitest';
 import { outboxEvents } from '#workerd/outbox-events.ts';
 import { type Partner, publishOf, storedMessages, vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
 import { onQueue } from '#workerd/queues.ts';
+import { setScene } from '#workerd/scene.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { DELIVERY_WINDOW_BYTES, type Delivery } from '../../../../protocol/link/vhost.ts';
 
@@ -24,7 +25,7 @@ interface Counted {
 
 /** A client that reads, and one that publishes. */
 async function openReader() {
-  const scene = await openPartner();
+  const scene = await setScene({ partner: 'connected' });
   return { ...scene, publisher: scene.partner, partner: await scene.connect() };
 }
 

@@ -1,15 +1,16 @@
 /** How much a consumer gets at once: limits by prefetch, by channel, by connection bytes, and by turn. */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';
 import { Partner } from '#workerd/partner.ts';
-import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { vhostOf } from '#workerd/world.ts';
 import { DELIVERY_WINDOW_BYTES, messageBytes } from '../../../../protocol/link/vhost.ts';
 
 describe('the prefetch of a consumer', () => {
   it('limits its unacknowledged messages: after each acknowledgement it receives one more [C-6.4]', async () => {
-    const { partner } = await openHolder(5, { prefetch: 2 });
+    const { partner } = await setScene({ held: { count: 5, prefetch: 2 } });
     await partner.quiet();
     expect(numbers(partner)).toEqual([1, 2]);
     partner.settle('ack', partner.deliveries().slice(0, 1));
@@ -21,7 +22,7 @@ describe('the prefetch of a consumer', () => {
   });
 
   it('is per consumer: two consumers of a channel each have their own [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { tag: 'a', prefetch: 1 });
     await partner.consume('event.status', { tag: 'b', prefetch: 2 });
     await hand(key, siteId, 1, 5);
@@ -30,7 +31,7 @@ describe('the prefetch of a consumer', () => {
   });
 
   it('means no limit if it is 0 [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 600);
     await partner.consume('event.status', { prefetch: 0 });
     await partner.delivered(600);
@@ -38,7 +39,7 @@ describe('the prefetch of a consumer', () => {
   });
 
   it('does not apply to a consumer with noAck [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
     await partner.consume('event.status', { prefetch: 1, noAck: true });
     await hand(key, siteId, 1, 5);
@@ -50,7 +51,7 @@ describe('the prefetch of a consumer', () => {
 
 describe('the shared limit of a channel', () => {
   it('limits the unacknowledged messages of all its consumers together, and those of no other channel [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 3 });
     await partner.consume('event.status', { tag: 'a' });
     await partner.consume('event.execution', { tag: 'b' });
@@ -67,7 +68,7 @@ describe('the shared limit of a channel', () => {
   });
 
   it('applies in addition to the prefetch of each consumer: the smaller one decides [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 3 });
     await partner.consume('event.status', { tag: 'a', prefetch: 1 });
     await partner.consume('event.status', { tag: 'b', prefetch: 9 });
@@ -77,7 +78,7 @@ describe('the shared limit of a channel', () => {
   });
 
   it('allows further deliveries as soon as it is raised or removed [C-6.4]', async () => {
-    const { partner } = await openHolder(9, { channelLimit: 1 });
+    const { partner } = await setScene({ held: { count: 9, channelLimit: 1 } });
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 4 });
     await partner.quiet();
     expect(numbers(partner)).toEqual([1, 2, 3, 4]);
@@ -86,7 +87,7 @@ describe('the shared limit of a channel', () => {
   });
 
   it('still applies after the object has slept', async () => {
-    const { key, partner } = await openHolder(9, { channelLimit: 2 });
+    const { key, partner } = await setScene({ held: { count: 9, channelLimit: 2 } });
     await evictDurableObject(vhostOf(key.id));
     await partner.quiet();
     expect(numbers(partner)).toEqual([1, 2]);
@@ -97,7 +98,7 @@ describe('the shared limit of a channel', () => {
   });
 
   it('does not count messages taken by basic.get, as in RabbitMQ [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
     await hand(key, siteId, 1, 3);
     await partner.get('event.status');
@@ -113,7 +114,7 @@ describe('the byte credit of a connection', () => {
   it.each([false, true])(
     'stops deliveries when the window is full, until the client drains bytes, with noAck %s (rule 9)',
     async (noAck) => {
-      const { key, partner, siteId } = await openPartner();
+      const { key, partner, siteId } = await setScene({ partner: 'connected' });
       await partner.consume('event.status', { noAck });
       await hand(key, siteId, 1, 40, { chars });
       await partner.quiet();
@@ -138,7 +139,7 @@ describe('the byte credit of a connection', () => {
   );
 
   it('is separate: a connection that does not read slows no other (rule 9)', async () => {
-    const { organization, key, partner, siteId } = await openPartner();
+    const { organization, key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { tag: 'stuck' });
     await hand(key, siteId, 1, 20, { chars });
     await partner.quiet();
@@ -151,7 +152,7 @@ describe('the byte credit of a connection', () => {
   });
 
   it('is not granted a second time after the object has slept (rule 9)', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status');
     await hand(key, siteId, 1, 40, { chars });
     await partner.quiet();
@@ -164,7 +165,7 @@ describe('the byte credit of a connection', () => {
 
 describe('consumers of one queue', () => {
   it('get the messages alternately, also on different connections [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
+    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
     const other = await connect();
     await partner.consume('event.status');
     await other.consume('event.status');
@@ -175,7 +176,7 @@ describe('consumers of one queue', () => {
   });
 
   it('get the messages that another one cannot get because its prefetch is full [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { tag: 'a', prefetch: 1 });
     await partner.consume('event.status', { tag: 'b' });
     await hand(key, siteId, 1, 5);

@@ -1,9 +1,10 @@
 /** Consumers: exclusive and cancelled ones, their tags and number, and the queues that they may read. */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf, range } from '#workerd/outbox-events.ts';
 import { consumption, forbidden, Partner, refused } from '#workerd/partner.ts';
-import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { vhostOf } from '#workerd/world.ts';
 
 describe('an exclusive consumer', () => {
@@ -13,14 +14,14 @@ describe('an exclusive consumer', () => {
   }
 
   it('is refused for a queue that already has a consumer [C-6.3]', async () => {
-    const { organization, key, partner } = await openPartner();
+    const { organization, key, partner } = await setScene({ partner: 'connected' });
     const other = await Partner.connect(organization, key);
     await other.consume('event.status');
     expect(await partner.consume('event.status', { exclusive: true })).toMatchObject(inUse(partner));
   });
 
   it('excludes every other consumer, on its own channel too [C-6.3]', async () => {
-    const { organization, key, partner } = await openPartner();
+    const { organization, key, partner } = await setScene({ partner: 'connected' });
     const other = await Partner.connect(organization, key);
     expect(await partner.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
     expect(await partner.consume('event.status', { tag: 'b' })).toMatchObject(inUse(partner));
@@ -29,7 +30,7 @@ describe('an exclusive consumer', () => {
   });
 
   it('still excludes others after the object has slept [C-6.3]', async () => {
-    const { organization, key, partner } = await openPartner();
+    const { organization, key, partner } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { exclusive: true });
     await evictDurableObject(vhostOf(key.id));
     const other = await Partner.connect(organization, key);
@@ -37,7 +38,7 @@ describe('an exclusive consumer', () => {
   });
 
   it('frees the queue when it is cancelled, and when its connection ends [C-6.3]', async () => {
-    const { organization, key, partner } = await openPartner();
+    const { organization, key, partner } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { exclusive: true });
     await partner.ask({ kind: 'cancel', channel: 1, tag: 'event.status' });
     const other = await Partner.connect(organization, key, { bridge: 'bridge-2' });
@@ -50,7 +51,7 @@ describe('an exclusive consumer', () => {
 
 describe('a cancelled consumer', () => {
   it('gets nothing more; its leases stay and can be settled [C-6.4]', async () => {
-    const { partner, held } = await openHolder(4, { prefetch: 2 });
+    const { partner, held } = await setScene({ held: { count: 4, prefetch: 2 } });
     const [first, second] = held;
     const cancel = { kind: 'cancel', channel: 1, tag: 'event.status' } as const;
     expect(await partner.ask(cancel)).toMatchObject({ kind: 'ok' });
@@ -65,13 +66,13 @@ describe('a cancelled consumer', () => {
   });
 
   it('is cancelled successfully even if it never existed, as in RabbitMQ [C-6.3]', async () => {
-    const { partner } = await openPartner();
+    const { partner } = await setScene({ partner: 'connected' });
     const cancel = { kind: 'cancel', channel: 7, tag: 'no such tag' } as const;
     expect(await partner.ask(cancel)).toMatchObject({ kind: 'ok' });
   });
 
   it('does not affect a consumer of the same tag on another channel [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { tag: 'same', channel: 1 });
     await partner.consume('event.execution', { tag: 'same', channel: 2 });
     await partner.ask({ kind: 'cancel', channel: 1, tag: 'same' });
@@ -86,7 +87,7 @@ describe('a cancelled consumer', () => {
 
 describe('a consumer tag', () => {
   it('is refused with 530 if it is used twice on its channel, as in RabbitMQ; other connections stay open [C-6.3]', async () => {
-    const { organization, key, partner } = await openPartner();
+    const { organization, key, partner } = await setScene({ partner: 'connected' });
     const other = await Partner.connect(organization, key);
     await partner.consume('event.status', { tag: 'ct' });
     partner.link.send({ ...consumption(partner.queueName('event.alarm'), { tag: 'ct' }), seq: 1 });
@@ -106,7 +107,7 @@ describe('a consumer tag', () => {
 
 describe('the consumers of a connection', () => {
   it('are limited to 256: one more is refused with 530, and another connection can still consume [C-6.3]', async () => {
-    const { organization, key, partner } = await openPartner();
+    const { organization, key, partner } = await setScene({ partner: 'connected' });
     const other = await Partner.connect(organization, key);
     const queue = partner.queueName('event.status');
     const consumers = range(1, 256).map((number) => consumption(queue, { tag: `${number}`, noAck: true }));
@@ -131,7 +132,7 @@ describe('the rule on which queues a partner may read', () => {
   ];
 
   it.each(names)('refuses a queue %s with 403, whether it exists or not [C-6.2]', async (_, nameOf) => {
-    const { organization, partner } = await openPartner();
+    const { organization, partner } = await setScene({ partner: 'connected' });
     const queue = nameOf(organization.slug);
     const expected = forbidden(partner, `queue '${queue}'`);
     expect(await partner.ask(consumption(queue))).toMatchObject(expected);
@@ -139,7 +140,7 @@ describe('the rule on which queues a partner may read', () => {
   });
 
   it('answers 404 for a partner queue that does not exist [C-6.3]', async () => {
-    const { key, partner } = await openPartner();
+    const { key, partner } = await setScene({ partner: 'connected' });
     expect(await partner.ask({ kind: 'get', queue: 'mine', channel: 1, noAck: true })).toMatchObject(
       refused(404, `NOT_FOUND - no queue 'mine' in vhost 'partner-${key.id}'`),
     );
@@ -148,7 +149,7 @@ describe('the rule on which queues a partner may read', () => {
   it.each(['event.telemetry', 'event.alarm', 'event.status', 'event.execution', 'dead-letter'] as const)(
     'lets the partner read %s [C-6.2]',
     async (queue) => {
-      const { partner } = await openPartner();
+      const { partner } = await setScene({ partner: 'connected' });
       expect(await partner.get(queue)).toMatchObject({ delivery: null, messageCount: 0 });
       expect(await partner.consume(queue)).toMatchObject({ kind: 'ok' });
     },

@@ -2,10 +2,11 @@
  * Only a client's own requeues count towards the limit of twenty deliveries; ends of connections do not
  * [C-6.4].
  */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';
-import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { vhostOf } from '#workerd/world.ts';
 
 const LIMIT = 20;
@@ -19,7 +20,7 @@ const QUEUES = [
 
 describe.each(QUEUES)('a message of %s', (queue, kind) => {
   it('is delivered again, however many clients disconnect without settling it [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
+    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 1, { kind });
     for (let life = 0; life < OFTEN; life++) {
       const client = await connect();
@@ -35,7 +36,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
   });
 
   it('is delivered again after its channel closed, however often [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 1, { kind });
     for (let channel = 1; channel <= OFTEN; channel++) {
       await partner.consume(queue, { channel, tag: `t${channel}` });
@@ -48,7 +49,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
   });
 
   it('becomes a dead letter after twenty requeues, each on a connection that is closed afterwards [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
+    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 1, { kind });
     for (let count = 1; count <= LIMIT; count++) {
       const client = await connect();
@@ -71,7 +72,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
   });
 
   it('keeps its requeue count while the object sleeps [C-6.4]', async () => {
-    const { key, partner } = await openHolder(2, { queue, prefetch: 1 });
+    const { key, partner } = await setScene({ held: { count: 2, queue, prefetch: 1 } });
     for (let count = 1; count <= LIMIT; count++) {
       partner.settle('requeue', (await partner.delivered(count)).slice(-1));
       if (count === LIMIT / 2) {

@@ -1,14 +1,15 @@
 /** Queues of one connection share its window: a backlog in one delays no event of another (rule 9). */
+
 import { describe, expect, it } from 'vitest';
 import { hand } from '#workerd/outbox-events.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 
 const CREDIT_STEP_BYTES = 128 * 1024;
 const MIB = 1024 * 1024;
 
 describe('a backlog of telemetry that its client is reading', () => {
   it('does not delay an acknowledgement or an alarm: both arrive within the next 2 MiB that the client drains [C-6.4]', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     // Six full windows.
     for (let from = 1; from <= 600; from += 50) {
       await hand(key, siteId, from, 50, { kind: 'telemetry', chars: 10_000 });

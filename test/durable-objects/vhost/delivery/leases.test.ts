@@ -1,15 +1,16 @@
 /** Leases when their link is lost, their bridge reboots, or another connection settles them. */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numberOf, numbers, range } from '#workerd/outbox-events.ts';
 import { breakWrites, commandLog, consumption, eventOf } from '#workerd/partner.ts';
-import { openHolder, openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { vhostOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 
 describe('a link that is lost', () => {
   it('while deliveries are on their way loses no message: each is delivered again, as redelivered [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
+    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
     await partner.consume('event.status');
     await hand(key, siteId, 1, 3);
     partner.link.socket.close();
@@ -20,7 +21,7 @@ describe('a link that is lost', () => {
   });
 
   it('has its 1000 unacknowledged messages delivered again in order, as redelivered, before new ones [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
+    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
     await partner.consume('event.status');
     for (let from = 1; from <= 1_000; from += 250) await hand(key, siteId, from, 250);
     await partner.delivered(1_000);
@@ -34,7 +35,7 @@ describe('a link that is lost', () => {
   });
 
   it('has its leased messages delivered to consumers that are already connected [C-6.4]', async () => {
-    const { partner, connect } = await openHolder(3);
+    const { partner, connect } = await setScene({ held: 3 });
     const other = await connect();
     await other.consume('event.status');
     partner.link.socket.close();
@@ -43,7 +44,7 @@ describe('a link that is lost', () => {
   });
 
   it('while a command is in progress loses nothing: the next client gets its acknowledgement [C-6.4]', async () => {
-    const { plant, partner, connect } = await openPartnerWithPlant();
+    const { plant, partner, connect } = await setScene({ plant: true, partner: 'connected' });
     partner.link.send({ ...partner.command(plant.id, 'mode', { mode: 'STANDARD' }), seq: 1 });
     partner.link.socket.close();
     const again = await connect();
@@ -56,7 +57,7 @@ describe('a link that is lost', () => {
 
 describe('a lease', () => {
   it('cannot be settled on the next connection if its own has closed: ack, requeue and discard have no effect [C-6.4]', async () => {
-    const { partner, connect, held: stale } = await openHolder(3);
+    const { partner, connect, held: stale } = await setScene({ held: 3 });
     partner.link.socket.close();
     const again = await connect();
     await again.consume('event.status');
@@ -72,7 +73,7 @@ describe('a lease', () => {
   });
 
   it('cannot be settled by another connection: ack, requeue and discard have no effect [C-6.4]', async () => {
-    const { partner, connect, held } = await openHolder(3);
+    const { partner, connect, held } = await setScene({ held: 3 });
     const other = await connect();
     for (const outcome of ['discard', 'requeue', 'ack'] as const) other.settle(outcome, held);
     await other.quiet();
@@ -84,7 +85,7 @@ describe('a lease', () => {
   });
 
   it('has a number that is never reused, over sleeps and connections', async () => {
-    const { key, partner, connect, held } = await openHolder(50);
+    const { key, partner, connect, held } = await setScene({ held: 50 });
     const leases = held.map(({ lease }) => lease);
     partner.link.socket.close();
     for (let life = 0; life < 3; life++) {
@@ -99,7 +100,7 @@ describe('a lease', () => {
 
 describe('a bridge that dials again', () => {
   it('under a new boot has the messages leased under its old boot delivered again, and no others (rule 8)', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
+    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
     const elsewhere = await connect({ bridge: 'bridge-2', boot: 'boot-1' });
     await partner.consume('event.status', { prefetch: 2 });
     await hand(key, siteId, 1, 2);
@@ -116,7 +117,7 @@ describe('a bridge that dials again', () => {
   });
 
   it('under a new boot has the sockets of its old boot closed, and those of no other bridge (rule 8)', async () => {
-    const { partner, connect } = await openPartner();
+    const { partner, connect } = await setScene({ partner: 'connected' });
     const elsewhere = await connect({ bridge: 'bridge-2', boot: 'boot-1' });
     await connect({ boot: 'boot-2' });
     expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
@@ -125,7 +126,7 @@ describe('a bridge that dials again', () => {
   });
 
   it('under the same boot frees no lease of its other connections (rule 8)', async () => {
-    const { connect } = await openHolder(1);
+    const { connect } = await setScene({ held: 1 });
     const second = await connect();
     expect(await second.readyCount('event.status')).toBe(0);
   });
@@ -134,7 +135,7 @@ describe('a bridge that dials again', () => {
 describe('a frame that cannot be handled', () => {
   it('closes only the connection that sent it; what another client just acknowledged is not delivered again (rule 3)', async () => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
-    const { key, partner, siteId, connect, held } = await openHolder(1, { prefetch: 1 });
+    const { key, partner, siteId, connect, held } = await setScene({ held: { count: 1, prefetch: 1 } });
     const other = await connect();
     const mend = await breakWrites(key, 'consumer');
     partner.settle('ack', held);

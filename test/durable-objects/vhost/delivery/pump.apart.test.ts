@@ -1,9 +1,10 @@
 /** A pump delivers a limited number of messages in one turn, and the rest in further turns (rule 9). */
+
 import { describe, expect, it, vi } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';
 import type { Partner } from '#workerd/partner.ts';
 import { consumption } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 
 const EVENTS = 2_000;
@@ -28,7 +29,7 @@ function watchTurns(): { most: number; turns: number } {
 
 /** A partner whose events wait for a consumer. */
 async function openWithEvents(): Promise<Partner> {
-  const { key, partner, siteId } = await openPartner();
+  const { key, partner, siteId } = await setScene({ partner: 'connected' });
   for (let from = 1; from <= EVENTS; from += 250) await hand(key, siteId, from, 250);
   return partner;
 }

@@ -1,8 +1,9 @@
 /** The ends of a delivery: acknowledged, requeued, discarded, or returned when its channel closes [C-6.4]. */
+
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
-import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 
 const KINDS = [
   { queue: 'event.status', kind: 'ack' },
@@ -15,7 +16,7 @@ const KINDS = [
  */
 describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   it('ack: the message is permanently deleted [C-6.4]', async () => {
-    const { key, partner, connect, held } = await openHolder(3, { queue });
+    const { key, partner, connect, held } = await setScene({ held: { count: 3, queue } });
     partner.settle('ack', held);
     await partner.quiet();
     partner.link.socket.close();
@@ -27,7 +28,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('requeue: the message is delivered again, as redelivered, before messages that were never delivered [C-6.4]', async () => {
-    const { partner, held } = await openHolder(6, { queue, prefetch: 4 });
+    const { partner, held } = await setScene({ held: { count: 6, queue, prefetch: 4 } });
     const [first, second, third] = held;
     partner.settle('requeue', [third]);
     await partner.delivered(5);
@@ -38,7 +39,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('requeue: 50 messages that are requeued in reverse are delivered again in their original order [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume(queue, { prefetch: 50, tag: 'a' });
     await hand(key, siteId, 1, 80, { kind });
     const held = await partner.delivered(50);
@@ -51,7 +52,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('discard: the message moves to the dead-letter queue with the reason, and a discard there deletes it [C-6.4]', async () => {
-    const { partner, held } = await openHolder(2, { queue });
+    const { partner, held } = await setScene({ held: { count: 2, queue } });
     const [first] = held;
     partner.settle('discard', [first]);
     const dead = await partner.get('dead-letter');
@@ -71,7 +72,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('20 deliveries: a requeue after the 20th sends the message to the dead-letter queue instead [C-6.4]', async () => {
-    const { partner } = await openHolder(2, { queue, prefetch: 1 });
+    const { partner } = await setScene({ held: { count: 2, queue, prefetch: 1 } });
     for (let count = 1; count <= 20; count++) {
       partner.settle('requeue', (await partner.delivered(count)).slice(-1));
     }
@@ -84,7 +85,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('a lease settles once: settling it again, or settling an unknown one, changes nothing [C-6.4]', async () => {
-    const { partner, held } = await openHolder(4, { queue, prefetch: 1 });
+    const { partner, held } = await setScene({ held: { count: 4, queue, prefetch: 1 } });
     const [first] = held;
     if (!first) throw new Error('nothing came');
     partner.settle('ack', [first, first]);
@@ -98,7 +99,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('noAck: the message is deleted as soon as it was sent [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
+    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
     await partner.consume(queue, { noAck: true });
     await hand(key, siteId, 1, 3, { kind });
     await partner.delivered(3);
@@ -108,7 +109,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('get: each basic.get returns one message, with the count of the remaining ones [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 3, { kind });
     const first = await partner.get(queue);
     const second = await partner.get(queue, { noAck: true });
@@ -126,7 +127,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('recover: the leased messages of the channel are delivered again, those of another channel are not [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume(queue, { tag: 'a', channel: 1, prefetch: 2 });
     await hand(key, siteId, 1, 4, { kind });
     await partner.delivered(2);
@@ -142,7 +143,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('close-channel: its leased messages are delivered on another channel, and its consumers end [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume(queue, { tag: 'a', channel: 1, prefetch: 2 });
     await hand(key, siteId, 1, 3, { kind });
     const [first] = await partner.delivered(2);
@@ -160,7 +161,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('passive declare and get count the waiting messages without the leased ones, declare the consumers too [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 5, { kind });
     expect(await partner.readyCount(queue)).toBe(5);
     await partner.consume(queue, { prefetch: 2 });

@@ -2,6 +2,7 @@
  * Events that sites send to a Vhost: stored once and in order if the key may see the site, and otherwise not
  * stored.
  */
+
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import {
@@ -14,7 +15,7 @@ import {
   taken,
 } from '#workerd/outbox-events.ts';
 import { breakWrites, commandLog, consumption, eventOf, Partner, vhostRows } from '#workerd/partner.ts';
-import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { createKey, createOrganization, type Key, siteOf, vhostOf } from '#workerd/world.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 import type { Vhost } from '../../../../durable-objects/vhost.ts';
@@ -35,7 +36,7 @@ describe('events that many sites send concurrently', () => {
   }
 
   it('need two transactions, one for the first site and one for all others, and are stored once, in order (rule 5)', async () => {
-    const { key, partner } = await openPartner();
+    const { key, partner } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { noAck: true });
     const siteIds = Array.from({ length: 20 }, () => crypto.randomUUID());
     const { receipts, transactions } = await handTogether(key, siteIds);
@@ -52,7 +53,7 @@ describe('events that many sites send concurrently', () => {
   });
 
   it('are not stored when the key is revoked while they wait; the answer to their sites says gone [C-5.6]', async () => {
-    const { key } = await openPartner();
+    const { key } = await setScene({ partner: 'connected' });
     const siteIds = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
     const { receipts } = await handTogether(key, siteIds, (vhost) => void vhost.revoke());
     expect(receipts.slice(1)).toEqual([
@@ -66,7 +67,7 @@ describe('events that many sites send concurrently', () => {
 
 describe("events from a site's outbox", () => {
   it('are delivered once each, in order, although the site sends some of them again (rule 5)', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { noAck: true });
     expect(taken(await hand(key, siteId, 1, 3))).toBe(3);
     expect(taken(await hand(key, siteId, 1, 3))).toBe(3);
@@ -78,7 +79,7 @@ describe("events from a site's outbox", () => {
   });
 
   it('are recognised when they are sent again after a sleep, and after a crash of the object (rule 5)', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 3);
     await evictDurableObject(vhostOf(key.id));
     await hand(key, siteId, 1, 4);
@@ -91,7 +92,7 @@ describe("events from a site's outbox", () => {
   });
 
   it('may skip sequence numbers, because a site uses some for other keys: all of them are delivered (rule 5)', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { noAck: true });
     const events = outboxEvents(1, 9).filter(({ sequence }) => sequence % 3 === 0);
     expect(taken(await vhostOf(key.id).receive(siteId, events))).toBe(9);
@@ -100,7 +101,7 @@ describe("events from a site's outbox", () => {
   });
 
   it('are numbered separately by each site (rule 5)', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status', { noAck: true });
     await hand(key, siteId, 1, 3);
     expect(taken(await hand(key, crypto.randomUUID(), 1, 2))).toBe(2);
@@ -109,7 +110,7 @@ describe("events from a site's outbox", () => {
   });
 
   it('go to the queue and the routing key of their kind [C-8.1]', async () => {
-    const { organization, key, partner, siteId } = await openPartner();
+    const { organization, key, partner, siteId } = await setScene({ partner: 'connected' });
     const kinds = ['telemetry', 'alarm', 'ack', 'execution'] as const;
     for (const [index, kind] of kinds.entries()) await hand(key, siteId, index + 1, 1, { kind });
     const { slug } = organization;
@@ -125,7 +126,10 @@ describe("events from a site's outbox", () => {
   });
 
   it('are dropped if the key may not see their plant; the answer says that they were received [C-8.1]', async () => {
-    const { key, partner, siteId } = await openPartner({ allowedPlantIds: [crypto.randomUUID()] });
+    const { key, partner, siteId } = await setScene({
+      partner: 'connected',
+      key: { allowedPlantIds: [crypto.randomUUID()] },
+    });
     const other = crypto.randomUUID();
     for (const kind of ['alarm', 'telemetry', 'ack', 'execution'] as const) {
       await hand(key, crypto.randomUUID(), 1, 1, { kind });
@@ -165,7 +169,7 @@ describe("events from a site's outbox", () => {
 
 describe('a write that fails', () => {
   it('restarts the object before it answers; the site sends its events again, and they are stored once (rule 3)', async () => {
-    const { organization, key, partner, siteId } = await openPartner();
+    const { organization, key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 2);
     const mend = await breakWrites(key, 'chunk', EVERY);
     await expect(hand(key, siteId, 3, 2)).rejects.toThrow();
@@ -179,7 +183,7 @@ describe('a write that fails', () => {
   });
 
   it('leaves, for an acknowledgement, its publish unconfirmed; the site sends the acknowledgement again, once (rule 5)', async () => {
-    const { organization, plant, key, partner } = await openPartnerWithPlant();
+    const { organization, plant, key, partner } = await setScene({ plant: true, partner: 'connected' });
     const mend = await breakWrites(key, 'chunk', EVERY);
     const questions = ['corr-1', 'corr-2', 'corr-3'].map((correlationId) =>
       partner.command(plant.id, 'mode', { mode: 'STANDARD' }, { correlationId }),
@@ -211,7 +215,7 @@ describe('a write that fails', () => {
   });
 
   it('leaves, for a dead letter, its publish unconfirmed; the restarted object stores it when it is sent again (rule 3)', async () => {
-    const { organization, key, partner } = await openPartner();
+    const { organization, key, partner } = await setScene({ partner: 'connected' });
     const mend = await breakWrites(key, 'chunk', EVERY);
     const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
     partner.link.send({ ...malformed, seq: 1 });
@@ -224,7 +228,7 @@ describe('a write that fails', () => {
   });
 
   it('delivers nothing if it is of a lease; the restarted object delivers the messages, and not as redelivered (rule 3)', async () => {
-    const { organization, key, partner, siteId } = await openPartner();
+    const { organization, key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 2);
     const mend = await breakWrites(key, 'chunk', EVERY);
     partner.link.send({ ...consumption(partner.queueName('event.status')), seq: 1 });

@@ -1,9 +1,10 @@
 /** When the journal stored the events of commands, and when readers confirmed them: for timelines [C-13.2]. */
+
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, outboxEvents } from '#workerd/outbox-events.ts';
 import { type Partner, vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { countRowsRead } from '#workerd/site-statements.ts';
 import { createKey, createOrganization, type Key, vhostOf } from '#workerd/world.ts';
 import type { OutboxEvent } from '../../../../durable-objects/rpc.ts';
@@ -50,7 +51,7 @@ async function acknowledge(partner: Partner, number: number): Promise<void> {
 }
 
 async function consumer(noAck = false) {
-  const scene = await openPartner();
+  const scene = await setScene({ partner: 'connected' });
   await scene.partner.consume('event.status', { noAck });
   return { ...scene, queue: `queue ${scene.partner.queueName('event.status')}` };
 }

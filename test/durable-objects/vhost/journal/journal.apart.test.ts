@@ -1,9 +1,10 @@
 /** The event journal of a key: its order, its sequences, what it keeps, and what survives a sleep or a crash. */
+
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers, passingEvents, range, taken } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { createKey, createOrganization, type Key, vhostOf } from '#workerd/world.ts';
 import type { JournalQuery } from '../../../../durable-objects/journal-rpc.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
@@ -57,7 +58,7 @@ async function settle(key: Key): Promise<void> {
 
 /** A key with a client that gets its events at once. */
 async function consumer() {
-  const scene = await openPartner();
+  const scene = await setScene({ partner: 'connected' });
   await scene.partner.consume('event.status', { noAck: true });
   return scene;
 }
@@ -68,7 +69,7 @@ async function newKey(): Promise<{ key: Key; siteId: string }> {
 
 describe('the event journal of a key', () => {
   it('has the events of all kinds in their order, each text as AMQP delivers it [C-12.1]', async () => {
-    const { organization, key, partner, siteId } = await openPartner();
+    const { organization, key, partner, siteId } = await setScene({ partner: 'connected' });
     const kinds = ['ack', 'execution', 'alarm', 'telemetry'] as const;
     for (const kind of kinds)
       await partner.consume(kind === 'ack' ? 'event.status' : `event.${kind}`, { noAck: true });
@@ -95,7 +96,10 @@ describe('the event journal of a key', () => {
   });
 
   it('has no event of a plant that the key may not see [C-8.1]', async () => {
-    const { key, siteId } = await openPartner({ allowedPlantIds: [crypto.randomUUID()] });
+    const { key, siteId } = await setScene({
+      partner: 'connected',
+      key: { allowedPlantIds: [crypto.randomUUID()] },
+    });
     const other = crypto.randomUUID();
     for (const kind of ['ack', 'execution', 'alarm'] as const) await hand(key, other, 1, 1, { kind });
     await vhostOf(key.id).receivePassing(other, passingEvents(1, 2));
@@ -157,7 +161,7 @@ describe('a page of the journal', () => {
   });
 
   it('has the events of any site id, whatever its characters', async () => {
-    const { key, partner } = await openPartner();
+    const { key, partner } = await setScene({ partner: 'connected' });
     const siteId = 'a\t"b"\n\\\ud800é';
     await hand(key, siteId, 1, 1);
     await partner.quiet();
@@ -190,7 +194,7 @@ describe('the sequences of the journal', () => {
   });
 
   it('are given once: events that a site sends again after a crash are not added again [C-12.1]', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     await partner.consume('event.status');
     const other = crypto.randomUUID();
     await hand(key, siteId, 1, 60, { chars: 2_000 });
@@ -242,7 +246,7 @@ describe('the sequences of the journal', () => {
 
 describe('events that wait to be stored', () => {
   it('are kept by their site until they are in the journal, although a client has acknowledged them (rule 5)', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.status');
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 0, seen: 3, gone: false });
     partner.settle('ack', await partner.delivered(3));

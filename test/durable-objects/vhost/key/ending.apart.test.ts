@@ -1,4 +1,5 @@
 /** The end of a key: only its Vhost writes it to D1. A key whose creation failed leaves nothing. */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
@@ -6,8 +7,8 @@ import { grantOf } from '#workerd/door.ts';
 import { dialVhost } from '#workerd/links.ts';
 import { hand } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
-import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { RegistryRows } from '#workerd/registry-rows.ts';
+import { setScene } from '#workerd/scene.ts';
 import { HOUR, holdClock, passVhostTime, SECOND, START_MS, vhostAlarmAt } from '#workerd/site-clock.ts';
 import { createKey, createOrganization, type Key, vhostOf } from '#workerd/world.ts';
 
@@ -137,7 +138,7 @@ describe('a key that is discarded', () => {
     );
 
   it('leaves no settings, messages or alarm in its vhost, and its client is disconnected [C-5.4]', async () => {
-    const { organization, key, partner, siteId } = await openPartnerWithPlant();
+    const { organization, key, partner, siteId } = await setScene({ plant: true, partner: 'connected' });
     await hand(key, siteId, 1, 3);
     expect(await partner.readyCount('event.status')).toBe(3);
     await vhostOf(key.id).discard();
@@ -155,7 +156,7 @@ describe('a key that is discarded', () => {
   });
 
   it("leaves no copy of its organization's plants [C-5.4]", async () => {
-    const { key, partner, plant } = await openPartnerWithPlant();
+    const { key, partner, plant } = await setScene({ plant: true, partner: 'connected' });
     await vi.waitFor(async () => expect(JSON.stringify(await factsOf(key))).toContain(plant.id));
     await vhostOf(key.id).discard();
     await partner.link.untilClosed();

@@ -2,13 +2,14 @@
  * The end of a key, by revocation or expiry: its sockets close, its queues are deleted, and new connections
  * are refused [C-5.6].
  */
+
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { grantOf } from '#workerd/door.ts';
 import { dialVhost } from '#workerd/links.ts';
 import { hand, outboxEvents } from '#workerd/outbox-events.ts';
 import { commandLog, publishOf, vhostRows } from '#workerd/partner.ts';
-import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { SiteCalls } from '#workerd/site-calls.ts';
 import { vhostAlarmAt } from '#workerd/site-clock.ts';
 import { createOrganization, type Key, type Organization, vhostOf } from '#workerd/world.ts';
@@ -37,7 +38,11 @@ async function expectNoWayIn(key: Key): Promise<void> {
 async function keyInUse(organization: Organization, options: { expiresAtMs?: number } = {}) {
   // The flush of telemetry is a timer, which would keep the object awake.
   vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
-  const { key, partner, siteId, connect } = await openPartner({ organization, ...options });
+  const { key, partner, siteId, connect } = await setScene({
+    organization,
+    partner: 'connected',
+    key: options,
+  });
   const other = await connect();
   for (const [index, kind] of (['ack', 'alarm', 'execution', 'telemetry'] as const).entries()) {
     await hand(key, siteId, 1 + index, 1, { kind });
@@ -82,7 +87,7 @@ describe('a revoked key', () => {
   });
 
   it('has a publish under way recorded, one that arrives during the revocation not recorded, and neither confirmed [C-5.6]', async () => {
-    const { plant, key, partner } = await openPartnerWithPlant();
+    const { plant, key, partner } = await setScene({ plant: true, partner: 'connected' });
     const sockets = await socketsOf(key);
     const calls = SiteCalls.watch();
     const release = calls.hold(plant.id);
@@ -101,7 +106,7 @@ describe('a revoked key', () => {
   });
 
   it('has a publish neither recorded nor confirmed that its client sends after the revocation [C-5.6]', async () => {
-    const { plant, key, partner } = await openPartnerWithPlant();
+    const { plant, key, partner } = await setScene({ plant: true, partner: 'connected' });
     const sockets = await socketsOf(key);
     await vhostOf(key.id).revoke();
     await partner.link.untilClosed();
@@ -112,7 +117,7 @@ describe('a revoked key', () => {
   });
 
   it('gets no event of a command in progress: its queues stay empty [C-5.6]', async () => {
-    const { plant, key, partner } = await openPartnerWithPlant();
+    const { plant, key, partner } = await setScene({ plant: true, partner: 'connected' });
     const calls = SiteCalls.watch();
     const release = calls.hold(plant.id);
     partner.link.send({ ...partner.command(plant.id, 'mode', { mode: 'STANDARD' }), seq: 1 });

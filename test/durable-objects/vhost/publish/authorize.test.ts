@@ -1,4 +1,5 @@
 /** What a key may publish: its own routing keys, to the one exchange, as its scopes allow [C-6.2]. */
+
 import { describe, expect, it } from 'vitest';
 import {
   ackOf,
@@ -11,7 +12,7 @@ import {
   setpoint,
   sign,
 } from '#workerd/partner.ts';
-import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { FAMILY_RULES } from '../../../../protocol/routing-keys.ts';
 import type { ApiKeyScope } from '../../../../protocol/scopes.ts';
 
@@ -26,7 +27,7 @@ const PAYLOADS = {
 const FAMILIES = Object.keys(PAYLOADS) as (keyof typeof PAYLOADS)[];
 
 async function partnerWith(scopes?: ApiKeyScope[]) {
-  const scene = await openPartnerWithPlant(scopes ? { scopes } : {});
+  const scene = await setScene({ plant: true, partner: 'connected', key: scopes ? { scopes } : {} });
   const { plant, partner } = scene;
   const command = (family: keyof typeof PAYLOADS) => partner.command(plant.id, family, PAYLOADS[family]);
   return { ...scene, command };

@@ -2,10 +2,11 @@
  * The lanes of sites: a slow or absent site delays only its own publishes, and nothing is stored twice (rule
  * 4).
  */
+
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { commandLog, eventOf, type Partner, type PublishQuestion, setpoint } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { SiteCalls, turn } from '#workerd/site-calls.ts';
 import { createOrganization, createPlant, type Plant, siteOf } from '#workerd/world.ts';
 
@@ -14,7 +15,7 @@ async function openReader(plantCount: number) {
   const organization = await createOrganization();
   const plants: Plant[] = [];
   for (let index = 0; index < plantCount; index++) plants.push(await createPlant(organization));
-  const scene = await openPartner({ organization });
+  const scene = await setScene({ organization, partner: 'connected' });
   const { partner } = scene;
   await partner.consume('event.status', { noAck: true });
   // The registry is already read, so the test waits only for the sites.

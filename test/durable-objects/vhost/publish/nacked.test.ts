@@ -1,10 +1,11 @@
 /**
  * A publish that was answered basic.nack is never recorded later, and a retried publish counts once [C-6.4].
  */
+
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { commandLog, eventOf, type Partner } from '#workerd/partner.ts';
-import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { SiteCalls } from '#workerd/site-calls.ts';
 import { vhostAlarmAt } from '#workerd/site-clock.ts';
 import { vhostOf } from '#workerd/world.ts';
@@ -18,7 +19,7 @@ interface Named {
 }
 
 async function openReader() {
-  const scene = await openPartnerWithPlant();
+  const scene = await setScene({ plant: true, partner: 'connected' });
   const { partner } = scene;
   await partner.consume('event.status', { noAck: true });
   // The registry is already read, so the test waits only for the site.

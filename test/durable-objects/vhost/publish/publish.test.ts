@@ -1,4 +1,5 @@
 /** The envelope of a publish: dead-lettered when malformed, acknowledged when it can be read [C-7.1]. */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import {
@@ -11,7 +12,7 @@ import {
   publishOf,
   setpoint,
 } from '#workerd/partner.ts';
-import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { vhostOf } from '#workerd/world.ts';
 
 type Fields = Record<string, unknown>;
@@ -64,7 +65,7 @@ describe('a malformed envelope', () => {
   it.each(malformed)(
     '%s is dead-lettered with the reason, confirmed, and never acknowledged by an event [C-7.1]',
     async (_, spoil, reason) => {
-      const { plant, partner } = await openPartnerWithPlant();
+      const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
       await partner.consume('event.status');
       await partner.consume('dead-letter');
       const routingKey = partner.routingKey('site-setpoint');
@@ -102,7 +103,7 @@ describe('a malformed envelope', () => {
   ])(
     'whose routing key has %s is dead-lettered with the reason, whatever its body [C-15.2]',
     async (_, keyOf) => {
-      const { plant, partner, organization } = await openPartnerWithPlant();
+      const { plant, partner, organization } = await setScene({ plant: true, partner: 'connected' });
       await partner.consume('event.status');
       await partner.consume('dead-letter');
       const routingKey = keyOf(organization.slug);
@@ -122,7 +123,7 @@ describe('a malformed envelope', () => {
   );
 
   it('is dead-lettered with its bytes intact if it is not UTF-8 [C-7.1]', async () => {
-    const { partner } = await openPartnerWithPlant();
+    const { partner } = await setScene({ plant: true, partner: 'connected' });
     await partner.consume('dead-letter');
     const body = btoa('{"version":"1.1","source":"\xff\xfe\x00"}');
     const question = publishOf(partner.routingKey('emergency'), body, { encoding: 'base64' });
@@ -133,7 +134,7 @@ describe('a malformed envelope', () => {
   });
 
   it('is dead-lettered if the bridge marks it as bytes, although its bytes are a valid envelope [C-7.1]', async () => {
-    const { plant, partner } = await openPartnerWithPlant();
+    const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
     const whole = partner.command(plant.id, 'emergency', { type: 'STOP' });
     await partner.ask({ ...whole, body: btoa(whole.body), encoding: 'base64' });
     expect(await partner.readyCount('dead-letter')).toBe(1);
@@ -141,7 +142,7 @@ describe('a malformed envelope', () => {
   });
 
   it('is stored before it is confirmed: a sleep after the confirm does not lose the dead letter [C-6.4]', async () => {
-    const { key, partner } = await openPartnerWithPlant();
+    const { key, partner } = await setScene({ plant: true, partner: 'connected' });
     await partner.ask(publishOf(partner.routingKey('mode'), 'first'));
     await partner.ask(publishOf(partner.routingKey('mode'), 'second'));
     await evictDurableObject(vhostOf(key.id));
@@ -151,7 +152,7 @@ describe('a malformed envelope', () => {
   });
 
   it('is dead-lettered whole at the largest size that AMQP accepts [C-6.3]', async () => {
-    const { partner } = await openPartnerWithPlant();
+    const { partner } = await setScene({ plant: true, partner: 'connected' });
     const body = 'x'.repeat(256 * 1024);
     expect(await partner.ask(publishOf(partner.routingKey('mode'), body))).toMatchObject({ kind: 'stored' });
     expect((await partner.get('dead-letter')).delivery?.body).toBe(body);
@@ -162,7 +163,7 @@ describe('an envelope that can be read', () => {
   it.each(['1.0', '1.1', '1.9999'])(
     'is accepted with version %s and an unknown field [C-7.1]',
     async (version) => {
-      const { plant, partner } = await openPartnerWithPlant();
+      const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
       await partner.consume('event.status');
       const whole = { ...envelopeFields(plant.id), version, traceparent: '00-1', payload: setpoint() };
       const question = publishOf(partner.routingKey('site-setpoint'), JSON.stringify(whole));
@@ -174,7 +175,7 @@ describe('an envelope that can be read', () => {
   );
 
   it('is rejected and logged with an invalid payload, not dead-lettered [C-7.1]', async () => {
-    const { plant, partner } = await openPartnerWithPlant();
+    const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
     await partner.consume('event.status');
     const invalid = partner.command(plant.id, 'site-setpoint', { ...setpoint(), targetValueKw: 1e308 });
     const payload = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD' };
@@ -184,7 +185,7 @@ describe('an envelope that can be read', () => {
   });
 
   it('has its correlationId echoed, in the event and in its properties [C-8.1]', async () => {
-    const { plant, partner } = await openPartnerWithPlant();
+    const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
     await partner.consume('event.status');
     const correlationId = 'order 66/č';
     const question = partner.command(plant.id, 'site-setpoint', setpoint(), { correlationId });
@@ -194,7 +195,7 @@ describe('an envelope that can be read', () => {
   });
 
   it('has its messageId echoed if it has no correlationId [C-8.1]', async () => {
-    const { plant, partner } = await openPartnerWithPlant();
+    const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
     await partner.consume('event.status');
     const messageId = crypto.randomUUID();
     const question = partner.command(plant.id, 'device', {}, { messageId, correlationId: null });
@@ -202,7 +203,7 @@ describe('an envelope that can be read', () => {
   });
 
   it('is answered under the acknowledgement routing key with the properties of an event [C-8.1]', async () => {
-    const { organization, plant, partner } = await openPartnerWithPlant();
+    const { organization, plant, partner } = await setScene({ plant: true, partner: 'connected' });
     await partner.consume('event.status');
     await partner.ask(partner.command(plant.id, 'site-setpoint', setpoint()));
     const [ack] = await partner.delivered(1);

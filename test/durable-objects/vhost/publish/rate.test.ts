@@ -2,10 +2,11 @@
  * The publish rate of a key: publishes over it wait at the bridge, nothing is dropped, and emergencies pass
  * [C-6.5].
  */
+
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { range } from '#workerd/outbox-events.ts';
 import { commandLog, type Partner, type PublishQuestion } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { createOrganization, createPlant } from '#workerd/world.ts';
 import type { Wait } from '../../../../protocol/link/frame.ts';
 
@@ -23,7 +24,7 @@ beforeEach(() => {
 async function openPublisher(settings = { publishRatePerSecond: PER_SECOND }) {
   const organization = await createOrganization(settings);
   const plant = await createPlant(organization);
-  const scene = await openPartner({ organization });
+  const scene = await setScene({ organization, partner: 'connected' });
   const connect = async () => {
     const partner = await scene.connect();
     await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
@@ -151,7 +152,7 @@ describe('a key that publishes faster than its rate', () => {
   it('has one rate for all its connections together, and does not limit another key [C-6.5]', async () => {
     const { organization, plant, partner, connect } = await openPublisher();
     const second = await connect();
-    const third = await openPartner({ organization });
+    const third = await setScene({ organization, partner: 'connected' });
     const other = await third.connect();
     const all = [partner, second, other];
     await Promise.all(all.map((one) => publishAll(one, cheap(one, plant.id, 150))));

@@ -1,14 +1,15 @@
 /** The same messageId published again in any way has one effect and one acknowledgement [C-7.3]. */
+
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { connectListener } from '#workerd/links.ts';
 import { charge, commandLog, eventOf, Partner, setpoint } from '#workerd/partner.ts';
-import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { createKey, siteOf, vhostOf } from '#workerd/world.ts';
 
 /** A partner that reads its acknowledgements, with a device that listens for its commands. */
 async function openWithDevice() {
-  const scene = await openPartnerWithPlant();
+  const scene = await setScene({ plant: true, partner: 'connected' });
   const { plant, partner } = scene;
   const device = await connectListener(plant);
   await partner.consume('event.status', { noAck: true });

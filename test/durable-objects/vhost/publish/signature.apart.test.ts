@@ -1,6 +1,7 @@
 /**
  * Signatures: of publishes, as their family and organization require them, and of outgoing events [C-7.2].
  */
+
 import { describe, expect, it, vi } from 'vitest';
 import { connectListener } from '#workerd/links.ts';
 import {
@@ -14,9 +15,9 @@ import {
   setpoint,
   sign,
 } from '#workerd/partner.ts';
-import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { changeAndNotifyVhost, changeSettings } from '#workerd/registry-changes.ts';
 import { failRegistry } from '#workerd/registry-reads.ts';
+import { setScene } from '#workerd/scene.ts';
 import { createKey, createOrganization, createPlant, vhostOf } from '#workerd/world.ts';
 import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { sliceMembers } from '../../../../protocol/compact-json.ts';
@@ -25,7 +26,7 @@ import { envelopeSigningString } from '../../../../protocol/signing.ts';
 
 /** A partner that reads its acknowledgements. */
 async function openReader(settings: Record<string, unknown> = {}) {
-  const scene = await openPartnerWithPlant({ settings });
+  const scene = await setScene({ settings, plant: true, partner: 'connected' });
   await scene.partner.consume('event.status');
   return scene;
 }

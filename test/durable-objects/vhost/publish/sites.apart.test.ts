@@ -1,13 +1,14 @@
 /**
  * The sites that a publish can reach: those of its key, by either name, as the registry lists them [C-7.1].
  */
+
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { charge, commandLog, eventOfAck, setpoint } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
 import { fillWithPlants } from '#workerd/registry-changes.ts';
 import { failRegistry } from '#workerd/registry-reads.ts';
+import { setScene } from '#workerd/scene.ts';
 import { createOrganization, createPlant } from '#workerd/world.ts';
 
 /** A partner that reads its acknowledgements, in an organization of two plants with external ids. */
@@ -17,7 +18,7 @@ async function openReader(options: { allowed?: 'first' } = {}) {
   const plant = await createPlant(organization, { externalPlantId });
   const other = await createPlant(organization, { externalPlantId: `${externalPlantId}-2` });
   const allowedPlantIds = options.allowed ? [plant.id] : null;
-  const scene = await openPartner({ organization, allowedPlantIds });
+  const scene = await setScene({ organization, partner: 'connected', key: { allowedPlantIds } });
   await scene.partner.consume('event.status');
   return { ...scene, plant, other, externalPlantId };
 }
@@ -112,7 +113,7 @@ describe('a command can name its site', () => {
     const { plant, externalPlantId, partner } = await openReader();
     const stranger = await createOrganization();
     const twin = await createPlant(stranger, { externalPlantId });
-    const { partner: twinPartner } = await openPartner({ organization: stranger });
+    const { partner: twinPartner } = await setScene({ organization: stranger, partner: 'connected' });
     await twinPartner.consume('event.status');
     await eventOfAck(partner, partner.command(externalPlantId, 'emergency', { type: 'STOP' }));
     expect([(await commandLog(plant.id)).total, (await commandLog(twin.id)).total]).toEqual([1, 0]);
@@ -157,7 +158,7 @@ describe('the copy of the registry', () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
     await fillWithPlants(organization);
-    const { partner } = await openPartner({ organization });
+    const { partner } = await setScene({ organization, partner: 'connected' });
     const question = partner.command(plant.id, 'mode', { mode: 'STANDARD' });
     expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
   });

@@ -3,12 +3,13 @@
  * it; an older copy is refreshed before it decides (rule 7). This is only the fallback: every change notifies
  * the vhost.
  */
+
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { ackOf, commandLog, type Partner, setpoint } from '#workerd/partner.ts';
-import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { changeRegistry, changeSettings, removePlant } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
+import { setScene } from '#workerd/scene.ts';
 import { turn } from '#workerd/site-calls.ts';
 import { holdClock, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
 import { vhostOf } from '#workerd/world.ts';
@@ -25,7 +26,7 @@ beforeEach(() => {
 
 /** A partner whose copy was just read, because it has published before. */
 async function openReader() {
-  const scene = await openPartnerWithPlant();
+  const scene = await setScene({ plant: true, partner: 'connected' });
   const { partner, plant } = scene;
   await partner.consume('event.status', { noAck: true });
   await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));

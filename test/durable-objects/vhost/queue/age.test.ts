@@ -1,9 +1,10 @@
 /** The alarm enforces the maximum age of messages, whether or not the queue has consumers [C-6.4]. */
+
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers } from '#workerd/outbox-events.ts';
 import { breakWrites, publishOf, storedMessages, vhostRows } from '#workerd/partner.ts';
-import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, passVhostTime, vhostAlarmAt } from '#workerd/site-clock.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 
@@ -32,7 +33,7 @@ describe('in a queue without consumers', () => {
     ['an execution', 'execution', 7 * DAY],
     ['telemetry', 'telemetry', DAY],
   ] as const)('%s is dropped and counted when it is too old [C-6.4]', async (_, kind, ageMs) => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 3, { kind });
     partner.link.socket.close();
     await passVhostTime(key, ageMs - HOUR);
@@ -43,7 +44,7 @@ describe('in a queue without consumers', () => {
   });
 
   it('a dead letter is dropped seven days after it became one [C-6.4]', async () => {
-    const { key, partner } = await openPartner();
+    const { key, partner } = await setScene({ partner: 'connected' });
     await partner.ask(publishOf(partner.routingKey('mode'), 'not JSON'));
     partner.link.socket.close();
     await passVhostTime(key, 7 * DAY - HOUR);
@@ -53,7 +54,7 @@ describe('in a queue without consumers', () => {
   });
 
   it('old messages are dropped and counted although the object slept all the time [C-6.4]', async () => {
-    const { key, siteId, leave } = await openPartner();
+    const { key, siteId, leave } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 2);
     await hand(key, siteId, 3, 2, { kind: 'telemetry' });
     await leave();
@@ -62,7 +63,7 @@ describe('in a queue without consumers', () => {
   });
 
   it('only old messages are dropped; younger ones stay and are delivered [C-6.4]', async () => {
-    const { key, siteId, partner, connect } = await openPartner();
+    const { key, siteId, partner, connect } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 2);
     partner.link.socket.close();
     await passVhostTime(key, 4 * DAY);
@@ -79,7 +80,7 @@ describe('in a queue without consumers', () => {
 
 describe('a message that was delivered and is not acknowledged', () => {
   it('stays leased while the client is connected, however old it gets [C-6.4]', async () => {
-    const { key, partner, held } = await openHolder(2, { prefetch: 1 });
+    const { key, partner, held } = await setScene({ held: { count: 2, prefetch: 1 } });
     for (let passed = 0; passed < 8 * DAY; passed += 12 * HOUR) {
       vi.setSystemTime(Date.now() + 12 * HOUR);
       await partner.quiet();
@@ -97,7 +98,7 @@ describe('a message that was delivered and is not acknowledged', () => {
 
 describe('the alarm for old messages', () => {
   it('does not run again within a second while a client has 600 old messages unacknowledged [C-6.4]', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     const held = 600;
     for (let from = 1; from <= held; from += 200) await hand(key, siteId, from, 200);
     await partner.consume('event.status', { prefetch: held });
@@ -112,7 +113,7 @@ describe('the alarm for old messages', () => {
 
   it('changes nothing if it cannot write, and drops the messages at a later alarm when it can [C-6.4]', async () => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 5);
     vi.setSystemTime(Date.now() + 7 * DAY + 1);
     await partner.quiet();

@@ -1,11 +1,12 @@
 /**
  * Telemetry chunks in storage: lines are appended and never changed; the leases are in a separate, small column.
  */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numberOf, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import type { ChunkState } from '../../../../durable-objects/vhost/queue/rows.ts';
 
@@ -48,7 +49,7 @@ async function texts(key: Key): Promise<string[]> {
 
 /** A key with a backlog of undelivered telemetry, and its client. */
 async function backlog(count = EVENTS) {
-  const scene = await openPartner();
+  const scene = await setScene({ partner: 'connected' });
   for (let from = 1; from <= count; from += 100) {
     await hand(scene.key, scene.siteId, from, Math.min(100, count - from + 1), {
       kind: 'telemetry',
@@ -68,7 +69,7 @@ describe('telemetry events that wait for a client', () => {
   });
 
   it('are appended: the earlier text of a row stays as it is (rule 9)', async () => {
-    const { key, siteId } = await openPartner();
+    const { key, siteId } = await setScene({ partner: 'connected' });
     let before: string[] = [];
     for (let from = 1; from <= 401; from += 100) {
       await hand(key, siteId, from, 100, { kind: 'telemetry', chars: CHARS });
@@ -82,7 +83,7 @@ describe('telemetry events that wait for a client', () => {
 
 describe('an event that waits for a client', () => {
   it('writes at most 16 KiB on average when it arrives, not its whole chunk again (rule 9)', async () => {
-    const { key, siteId } = await openPartner();
+    const { key, siteId } = await setScene({ partner: 'connected' });
     await vhostRows(key, 'CREATE TABLE written (chars INTEGER NOT NULL)');
     for (const event of ['INSERT', 'UPDATE']) {
       await vhostRows(

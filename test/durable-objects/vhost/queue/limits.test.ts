@@ -2,12 +2,13 @@
  * The limits of an event queue in size and age: beyond them its oldest messages are dropped and counted
  * [C-6.4].
  */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { hand, numberOf } from '#workerd/outbox-events.ts';
 import { publishOf, untilStored, vhostRows } from '#workerd/partner.ts';
-import { EVENTS_OF, openHolder, openPartner } from '#workerd/partner-scenes.ts';
 import { onQueue } from '#workerd/queues.ts';
+import { EVENTS_OF, setScene } from '#workerd/scene.ts';
 import { DAY } from '#workerd/site-clock.ts';
 import { vhostOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
@@ -63,7 +64,7 @@ describe('the size of an event queue', () => {
   });
 
   it('is zero again after a sleep, acknowledgements and a discard: no stored row is left', async () => {
-    const { key, partner, held } = await openHolder(4, { prefetch: 3 });
+    const { key, partner, held } = await setScene({ held: { count: 4, prefetch: 3 } });
     await evictDurableObject(vhostOf(key.id));
     partner.settle('ack', held);
     partner.settle('discard', (await partner.delivered(4)).slice(3));
@@ -75,7 +76,7 @@ describe('the size of an event queue', () => {
   });
 
   it('is zero again after bodies with NUL or emoji were acknowledged: no stored row is left', async () => {
-    const { key, partner } = await openPartner();
+    const { key, partner } = await setScene({ partner: 'connected' });
     await partner.consume('dead-letter');
     await partner.askAll(
       publishOf(partner.routingKey('mode'), '\u0000'.repeat(1_000)),
@@ -90,7 +91,7 @@ describe('the size of an event queue', () => {
   });
 
   it('allows the longest body of control characters: the dead letter is stored and delivered unchanged', async () => {
-    const { partner, restart } = await openPartner();
+    const { partner, restart } = await setScene({ partner: 'connected' });
     const body = '\u0001'.repeat(LIMIT.amqpBodyBytes);
     await partner.ask(publishOf(partner.routingKey('mode'), body));
     partner.link.socket.close();
@@ -105,7 +106,7 @@ describe('the age of a message', () => {
     '(%s) is limited to seven days: then it is dropped and counted [C-6.4]',
     async (queue) => {
       vi.setSystemTime(Date.now());
-      const { key, partner, siteId } = await openPartner();
+      const { key, partner, siteId } = await setScene({ partner: 'connected' });
       if (queue === 'dead-letter') {
         await partner.ask(publishOf(partner.routingKey('mode'), 'first'));
         await partner.ask(publishOf(partner.routingKey('mode'), 'second'));
@@ -121,7 +122,7 @@ describe('the age of a message', () => {
   );
 
   it('has no effect while the message is leased: only the waiting message is dropped and counted [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 2);
     const held = await partner.get('event.status');
     vi.setSystemTime(Date.now() + 8 * DAY);
@@ -133,7 +134,7 @@ describe('the age of a message', () => {
 
   it('starts again in the dead-letter queue: seven days from its arrival there [C-6.4]', async () => {
     vi.setSystemTime(Date.now());
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await hand(key, siteId, 1, 1);
     vi.setSystemTime(Date.now() + 6 * DAY);
     const late = await partner.get('event.status');

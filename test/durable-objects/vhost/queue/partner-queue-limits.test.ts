@@ -1,9 +1,10 @@
 /** The limits of partner queues in size and age, and their cost [C-6.6], [C-6.4]. */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numberOf, outboxEvents } from '#workerd/outbox-events.ts';
 import { type Partner, vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, passVhostTime } from '#workerd/site-clock.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { VHOST_BOUNDS } from '../../../../durable-objects/vhost/bounds.ts';
@@ -14,7 +15,7 @@ beforeEach(() => {
 
 /** A partner with queues that receive all of its events. */
 async function openPartnerQueues(names: readonly string[], ttlMs?: number) {
-  const scene = await openPartner();
+  const scene = await setScene({ partner: 'connected' });
   const typed = ttlMs === undefined ? [] : [{ name: 'x-message-ttl', type: 'signedint', value: ttlMs }];
   for (const queue of names) {
     expect(await scene.partner.declare(queue, { arguments: typed })).toMatchObject({ kind: 'ok' });

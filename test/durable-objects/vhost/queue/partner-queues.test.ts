@@ -1,9 +1,10 @@
 /** Partner queues: declared, bound, read, and deleted [C-6.6]. */
+
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';
 import { consumption, type Partner, refused, vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import type { VhostLinkUp } from '../../../../protocol/link/vhost.ts';
 
@@ -28,7 +29,7 @@ function deletion(queue: string) {
 
 /** A partner with a queue `mine` that is bound to these patterns; `$` stands for its slug. */
 async function openPartnerQueues(patterns: readonly string[] = ['$.event.#'], options: Settings = {}) {
-  const scene = await openPartner();
+  const scene = await setScene({ partner: 'connected' });
   const { partner, organization } = scene;
   expect(await partner.declare('mine', options)).toMatchObject({ ...OK, messageCount: 0, consumerCount: 0 });
   for (const pattern of patterns) {
@@ -63,7 +64,7 @@ describe('declaring a partner queue', () => {
   });
 
   it('gets a generated name if it has none', async () => {
-    const { partner, key } = await openPartner();
+    const { partner, key } = await setScene({ partner: 'connected' });
     const answer = await partner.declare('', { exclusive: true });
     expect(answer).toMatchObject({ ...OK, queue: expect.stringMatching(/^amq\.gen-[A-Za-z0-9_-]{22}$/) });
     expect(await partnerQueues(key)).toEqual([answer.kind === 'ok' ? answer.queue : '']);
@@ -73,7 +74,7 @@ describe('declaring a partner queue', () => {
     ['amq.mine', "queue name 'amq.mine' contains reserved prefix 'amq.*'"],
     ['vcp.mine', "access to queue 'vcp.mine'"],
   ])('under a reserved name (%s) is refused with 403', async (name, text) => {
-    const { partner } = await openPartner();
+    const { partner } = await setScene({ partner: 'connected' });
     expect(await partner.declare(name)).toMatchObject(refusal(403, `ACCESS_REFUSED - ${text}`));
   });
 
@@ -83,7 +84,7 @@ describe('declaring a partner queue', () => {
     ['an argument that is not offered', 'x-dead-letter-exchange', 'longstr', '', 'not supported'],
     ['another type', 'x-queue-type', 'longstr', 'quorum', 'not supported'],
   ])('is refused with 406 for an invalid argument (%s)', async (_title, name, type, value, why) => {
-    const { partner, key } = await openPartner();
+    const { partner, key } = await setScene({ partner: 'connected' });
     const where = `'${name}' for queue 'q' in vhost 'partner-${key.id}'`;
     const said = `PRECONDITION_FAILED - invalid arg ${where}: ${why}`;
     expect(await partner.declare('q', { arguments: [{ name, type, value }] })).toMatchObject(
@@ -93,7 +94,7 @@ describe('declaring a partner queue', () => {
   });
 
   it('is limited to 32 queues; the next is refused until one is deleted', async () => {
-    const { partner } = await openPartner();
+    const { partner } = await setScene({ partner: 'connected' });
     for (let count = 1; count <= 32; count++) expect(await partner.declare(`q${count}`)).toMatchObject(OK);
     expect(await partner.declare('one more')).toMatchObject(refusal(406, '(32) is reached'));
     expect(await partner.declare('q7')).toMatchObject(OK);
@@ -171,7 +172,7 @@ describe('a binding', () => {
   });
 
   it('is refused with 404 for an unknown queue, with 403 for an event queue', async () => {
-    const { partner, organization } = await openPartner();
+    const { partner, organization } = await setScene({ partner: 'connected' });
     const nope = { ...bindTo(`${organization.slug}.event.#`), queue: 'nope' };
     expect(await partner.ask(nope)).toMatchObject(refusal(404, "no queue 'nope'"));
     const ours = partner.queueName('event.alarm');
@@ -354,7 +355,7 @@ describe('deleting and purging', () => {
   });
 
   it('queue.delete, queue.purge and queue.unbind are refused with 403 for event queues', async () => {
-    const { partner } = await openPartner();
+    const { partner } = await setScene({ partner: 'connected' });
     const queue = partner.queueName('event.alarm');
     const forbidden = refusal(403, `access to queue '${queue}'`);
     expect(await partner.ask(deletion(queue))).toMatchObject(forbidden);

@@ -1,9 +1,10 @@
 /** Telemetry events in memory and in chunks: their cost in rows, and what survives a sleep or a crash. */
+
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numberOf, passingEvents, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { setScene } from '#workerd/scene.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 
@@ -54,7 +55,7 @@ async function watchRows(key: Key): Promise<() => number> {
 
 describe('telemetry events that are delivered at once', () => {
   it('are never written to their queue if they are acknowledged as they arrive', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.telemetry');
     const rows = await watchRows(key);
     for (let round = 0; round < 20; round++) {
@@ -71,7 +72,7 @@ describe('telemetry events that are delivered at once', () => {
   });
 
   it('are never written to their queue with noAck', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.telemetry', { noAck: true });
     const rows = await watchRows(key);
     await pass(key, siteId, 1, 100);
@@ -81,7 +82,7 @@ describe('telemetry events that are delivered at once', () => {
   });
 
   it('write at most 0.2 rows each in queue and in journal if they are acknowledged five events late, over 1000 events [C-12.1]', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.telemetry', { prefetch: 50 });
     const rows = await watchRows(key);
     let acknowledged = 0;
@@ -100,7 +101,7 @@ describe('telemetry events that are delivered at once', () => {
 
 describe('telemetry events that wait for a client', () => {
   it('are written in the turn in which they arrive, and survive a crash of the object [C-6.4]', async () => {
-    const { key, siteId, restart } = await openPartner();
+    const { key, siteId, restart } = await setScene({ partner: 'connected' });
     await pass(key, siteId, 1, 20);
     expect(await chunks(key)).toMatchObject([{ message_count: 20 }]);
     const again = await restart();
@@ -110,7 +111,7 @@ describe('telemetry events that wait for a client', () => {
   });
 
   it('write at most 0.2 rows each, over 1000 events', async () => {
-    const { key, siteId } = await openPartner();
+    const { key, siteId } = await setScene({ partner: 'connected' });
     const rows = await watchRows(key);
     for (let round = 0; round < 50; round++) {
       await pass(key, siteId, 1 + round * 20, 20);
@@ -123,7 +124,7 @@ describe('telemetry events that wait for a client', () => {
   });
 
   it('are delivered in order, each once, although they span several chunks and a sleep [C-6.4]', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, partner } = await setScene({ partner: 'connected' });
     await pass(key, siteId, 1, 500);
     await advance(key, 60_000);
     await evictDurableObject(vhostOf(key.id));
@@ -144,7 +145,7 @@ describe('telemetry events that wait for a client', () => {
   ])(
     'are, if they are %s, in rows of at most 256 KB plus one event (rule 9)',
     async (_, chars, count, rows) => {
-      const { key, siteId } = await openPartner();
+      const { key, siteId } = await setScene({ partner: 'connected' });
       await pass(key, siteId, 1, count, chars);
       await advance(key, 60_000);
       const stored = await chunks(key);
@@ -156,7 +157,7 @@ describe('telemetry events that wait for a client', () => {
 
 describe('telemetry events, before and after a sleep or a crash', () => {
   it('are stored with their leases if they are leased: the client can acknowledge them after a sleep (rule 8)', async () => {
-    const { key, partner, siteId } = await openPartner();
+    const { key, partner, siteId } = await setScene({ partner: 'connected' });
     await partner.consume('event.telemetry', { prefetch: 3 });
     await pass(key, siteId, 1, 5);
     const held = await partner.delivered(3);
@@ -174,7 +175,7 @@ describe('telemetry events, before and after a sleep or a crash', () => {
   });
 
   it('are delivered again, as redelivered, if they were leased when a crash of the object closed the connection (rule 8)', async () => {
-    const { key, partner, siteId, restart } = await openPartner();
+    const { key, partner, siteId, restart } = await setScene({ partner: 'connected' });
     await partner.consume('event.telemetry', { prefetch: 3 });
     await pass(key, siteId, 1, 5);
     await partner.delivered(3);
@@ -188,7 +189,7 @@ describe('telemetry events, before and after a sleep or a crash', () => {
   });
 
   it('survive a crash if they arrived a minute before it, and later events are delivered after them [C-6.4]', async () => {
-    const { key, siteId, restart } = await openPartner();
+    const { key, siteId, restart } = await setScene({ partner: 'connected' });
     await pass(key, siteId, 1, 5);
     await advance(key, 60_000);
     await pass(key, siteId, 6, 5);

@@ -1,14 +1,15 @@
 /** The ceilings of what webhooks post: over them the cursors wait, and nothing is lost [C-15.3]. */
+
 import { describe, expect, it } from 'vitest';
 import { hand, range } from '#workerd/outbox-events.ts';
 import { PostReceiver } from '#workerd/post-receiver.ts';
+import { setScene } from '#workerd/scene.ts';
 import {
   addHook,
   ask,
   evict,
   type HookScene,
   MINUTE,
-  openPending,
   organizationWith,
   passTime,
   SECOND,
@@ -31,8 +32,7 @@ async function openLimited(ceilings: object, options: Options = {}): Promise<Hoo
 
 /** The same for a new key of an organization. The timers of two objects must not run together, so it leaves none. */
 async function openOther(organization: Organization, receiver = new PostReceiver()): Promise<HookScene> {
-  const scene = await openPending({ organization, receiver });
-  await until(scene.key, async () => (await stateOf(scene)).status === 'ENABLED');
+  const scene = await setScene({ organization, webhook: { receiver } });
   await trust(scene);
   await passTime(scene, MINUTE);
   scene.receiver.posts.length = 0;

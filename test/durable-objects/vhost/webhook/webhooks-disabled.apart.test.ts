@@ -8,6 +8,7 @@ import { Mailbox } from '#workerd/mailbox.ts';
 import { figure } from '#workerd/metrics.ts';
 import { hand, range } from '#workerd/outbox-events.ts';
 import { PostReceiver } from '#workerd/post-receiver.ts';
+import { setScene } from '#workerd/scene.ts';
 import { Team } from '#workerd/team.ts';
 import {
   addHook,
@@ -19,7 +20,6 @@ import {
   HOUR,
   type HookScene,
   MINUTE,
-  openHook,
   passTime,
   quiet,
   SECOND,
@@ -65,7 +65,7 @@ const GONE_MS = START_MS + SECOND;
 /** A webhook of a team, whose receiver answers an event with 410; `before` that something else happens. */
 async function openGone(before = () => {}) {
   const team = await Team.create();
-  const scene = await openHook({ organization: team.organization });
+  const scene = await setScene({ organization: team.organization, webhook: 'enabled' });
   await untilRegistered(scene, 'ENABLED');
   await trust(scene);
   before();
@@ -196,7 +196,7 @@ describe('a webhook whose receiver answers 410', () => {
 
 describe('a webhook whose attempts fail', () => {
   it('eleven times for one event is disabled after the last, and not before [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await trust(scene);
     receiver.answerWith(500);
@@ -216,7 +216,7 @@ describe('a webhook whose attempts fail', () => {
   });
 
   it('because its receiver asks for later attempts for ever is disabled after the same time [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     scene.receiver.answerWith(503, { 'retry-after': '7200' });
     await hand(scene.key, scene.siteId, 1, 1);
     await passTime(scene, 75 * HOUR);

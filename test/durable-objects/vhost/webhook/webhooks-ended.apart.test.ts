@@ -1,10 +1,12 @@
 /** When nothing is posted to a webhook: its organization is suspended, its key has ended, or it is deleted or moved. */
+
 import { describe, expect, it } from 'vitest';
 import { runSql } from '#workerd/d1.ts';
 import { hand, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { PostReceiver } from '#workerd/post-receiver.ts';
 import { changeAndNotifyVhost } from '#workerd/registry-changes.ts';
+import { setScene } from '#workerd/scene.ts';
 import {
   addHook,
   alarmAt,
@@ -15,7 +17,6 @@ import {
   HOUR,
   type HookScene,
   MINUTE,
-  openHook,
   passTime,
   quiet,
   settle,
@@ -43,7 +44,7 @@ async function rowsOf({ key }: HookScene): Promise<unknown[]> {
 
 describe('the webhook of a suspended organization', () => {
   it('gets no post, and no alarm; after the suspension it gets all events [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await hand(key, siteId, 1, 1);
     await passTime(scene, MINUTE);
@@ -58,7 +59,7 @@ describe('the webhook of a suspended organization', () => {
   });
 
   it('gets no post for what waits for its next attempt, or is behind attempts under way [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await trust(scene);
     receiver.hold();
@@ -78,7 +79,7 @@ describe('the webhook of a suspended organization', () => {
 
 describe('the webhook of a revoked key', () => {
   it('gets no further post, and leaves no row [C-5.6]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await hand(key, siteId, 1, 50);
     await settle(scene);
@@ -101,7 +102,11 @@ describe('the webhook of a revoked key', () => {
 
   it('gets no further post either if the key has expired [C-5.6]', async () => {
     const organization = await createOrganization();
-    const scene = await openHook({ organization, key: { expiresAtMs: Date.now() + HOUR } });
+    const scene = await setScene({
+      organization,
+      webhook: 'enabled',
+      key: { expiresAtMs: Date.now() + HOUR },
+    });
     const { key, siteId, receiver } = scene;
     receiver.answerWith(500);
     await hand(key, siteId, 1, 3);
@@ -115,7 +120,7 @@ describe('the webhook of a revoked key', () => {
 
 describe('a deleted webhook', () => {
   it('gets no further post, and its rows are gone; those of others stay [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver, organization } = scene;
     const other = new PostReceiver();
     const { id: otherId } = await addHook(organization, key, { url: other.url });
@@ -137,7 +142,7 @@ describe('a deleted webhook', () => {
   });
 
   it('is not there after an eviction [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     await deleteHook(scene);
     await evict(scene);
     await hand(scene.key, scene.siteId, 1, 3);
@@ -148,7 +153,7 @@ describe('a deleted webhook', () => {
 
 describe('a webhook with a new URL', () => {
   it('asks the new receiver first, which then gets what was under way at the one before [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await trust(scene);
     receiver.hold();
@@ -167,7 +172,7 @@ describe('a webhook with a new URL', () => {
   });
 
   it('while five attempts are under way and only the types change loses no event [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await trust(scene);
     receiver.hold();

@@ -1,10 +1,12 @@
 /** What a webhook keeps: through crashes and evictions, of its attempts, and of events that the journal has dropped. */
+
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { backUp, lower, raise, readParts, restore } from '#workerd/backups.ts';
 import { hand, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { fillWithPlants } from '#workerd/registry-changes.ts';
+import { setScene } from '#workerd/scene.ts';
 import {
   alarmAt,
   ask,
@@ -13,7 +15,6 @@ import {
   evict,
   HOUR,
   MINUTE,
-  openHook,
   passTime,
   quiet,
   SECOND,
@@ -49,7 +50,7 @@ async function countRows(key: Key): Promise<() => Promise<number>> {
 
 describe('a crash of the object', () => {
   it('loses no event while attempts are under way: the alarm alone wakes it, and posts them again [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await trust(scene);
     receiver.hold();
@@ -68,7 +69,7 @@ describe('a crash of the object', () => {
   });
 
   it('before it has stored what is delivered posts the same again, with the same ids [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await settle(scene);
     await hand(key, siteId, 1, 3);
@@ -83,7 +84,7 @@ describe('a crash of the object', () => {
   });
 
   it('a second after the answers posts nothing again [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await hand(key, siteId, 1, 3);
     await settle(scene);
@@ -97,7 +98,7 @@ describe('a crash of the object', () => {
   });
 
   it('between two attempts keeps the time of the next one, and its alarm [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     receiver.answerWith(500);
     await hand(key, siteId, 1, 3);
@@ -116,7 +117,7 @@ describe('a crash of the object', () => {
 
 describe('an eviction of the object', () => {
   it('leaves no alarm for an idle webhook [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await hand(key, siteId, 1, 3);
     await until(key, () => receiver.delivered.length === 3);
@@ -129,7 +130,7 @@ describe('an eviction of the object', () => {
   });
 
   it('keeps how far the events are delivered, and that the receiver has agreed [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await hand(key, siteId, 1, 30);
     await until(key, () => receiver.delivered.length === 30);
@@ -148,7 +149,7 @@ describe('an eviction of the object', () => {
   it('stops nothing if the copy of the registry is too large to be stored [C-12.4]', async () => {
     const organization = await createOrganization();
     await fillWithPlants(organization);
-    const scene = await openHook({ organization });
+    const scene = await setScene({ organization, webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await hand(key, siteId, 1, 1);
     await until(key, () => receiver.delivered.length === 1);
@@ -167,7 +168,7 @@ describe('an eviction of the object', () => {
   });
 
   it('keeps the cursor after many events that the webhook does not want: none counts as missed [C-12.4]', async () => {
-    const scene = await openHook({ types: ['alarm'], settings: { journalRetentionDays: 1 } });
+    const scene = await setScene({ settings: { journalRetentionDays: 1 }, webhook: { types: ['alarm'] } });
     const { key, siteId, receiver } = scene;
     await evict(scene);
     await hand(key, siteId, 1, 300, { kind: 'ack' });
@@ -184,7 +185,7 @@ describe('an eviction of the object', () => {
 
 describe('a backup of the key', () => {
   it('loses no event while attempts are under way [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await trust(scene);
     receiver.hold();
@@ -202,7 +203,7 @@ describe('a backup of the key', () => {
   });
 
   it('does not bring back how far the events were delivered: a restore posts nothing again [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await hand(key, siteId, 1, 3);
     await settle(scene);
@@ -221,7 +222,7 @@ describe('a backup of the key', () => {
 
 describe('the attempts of a webhook', () => {
   it('are the last 200: older ones are deleted, many in a row at a time [C-12.4]', async () => {
-    const scene = await openHook({ organization: await unlimited() });
+    const scene = await setScene({ organization: await unlimited(), webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     for (let batch = 0; batch < 20; batch++) {
       await hand(key, siteId, 1 + 50 * batch, 50);
@@ -241,7 +242,7 @@ describe('the attempts of a webhook', () => {
   });
 
   it('have the first KiB of the answer, however large it is and whatever its bytes are [C-12.4]', async () => {
-    const scene = await openHook({ organization: await unlimited() });
+    const scene = await setScene({ organization: await unlimited(), webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     receiver.answer = () => new Response('\u0001'.repeat(100_000));
     for (let batch = 0; batch < 4; batch++) {
@@ -256,7 +257,7 @@ describe('the attempts of a webhook', () => {
   });
 
   it('cost with the state at most 0.2 rows an event: 100 events in ten seconds [C-12.1]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await settle(scene);
     const rows = await countRows(key);
@@ -272,7 +273,7 @@ describe('the attempts of a webhook', () => {
 
 describe('events that the journal has dropped before their turn', () => {
   it('are noted as missed, and the delivery goes on with those that are kept [C-12.4]', async () => {
-    const scene = await openHook({ settings: { journalRetentionDays: 1 } });
+    const scene = await setScene({ settings: { journalRetentionDays: 1 }, webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     receiver.answerWith(500);
     await hand(key, siteId, 1, 20);

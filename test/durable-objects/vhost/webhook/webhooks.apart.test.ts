@@ -1,8 +1,10 @@
 /** Webhooks of a key in its object: which events are posted, how, in which order, and when again after a failure. */
+
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { hand, range } from '#workerd/outbox-events.ts';
 import { isSigned, PostReceiver } from '#workerd/post-receiver.ts';
+import { setScene } from '#workerd/scene.ts';
 import {
   addHook,
   ask,
@@ -11,8 +13,6 @@ import {
   HOUR,
   type HookScene,
   MINUTE,
-  openHook,
-  openPending,
   passTime,
   quiet,
   SECOND,
@@ -38,7 +38,7 @@ async function journalOf({ key }: HookScene): Promise<{ event: string; messageId
 
 describe('a delivered event of a command', () => {
   it('is noted for the timeline of the command, with the webhook [C-13.2]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver, id } = scene;
     const madeAtMs = Date.now();
     await hand(key, siteId, 1, 1);
@@ -61,7 +61,7 @@ describe('the first message to a receiver', () => {
   it('is `webhook.verify`, and no event follows until it is answered with 2xx [C-12.4]', async () => {
     const receiver = new PostReceiver();
     receiver.hold();
-    const scene = await openPending({ receiver });
+    const scene = await setScene({ webhook: { receiver, isPending: true } });
     const { key, siteId, id } = scene;
     await hand(key, siteId, 1, 3);
     await quiet(scene);
@@ -83,7 +83,7 @@ describe('the first message to a receiver', () => {
     async (status) => {
       const receiver = new PostReceiver();
       receiver.answerWith(status);
-      const scene = await openPending({ receiver });
+      const scene = await setScene({ webhook: { receiver, isPending: true } });
       await hand(scene.key, scene.siteId, 1, 3);
       await passTime(scene, 2 * MINUTE);
       expect(receiver.posts.map(({ type, atMs }) => [type, atMs - START_MS])).toEqual([
@@ -101,7 +101,7 @@ describe('the first message to a receiver', () => {
 
 describe('the events of a webhook', () => {
   it('are posted in order and once, with the bytes of the journal and their messageId as id [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     const kinds = ['ack', 'execution', 'alarm', 'telemetry'] as const;
     for (const [index, kind] of kinds.entries()) await hand(key, siteId, 1 + 5 * index, 5, { kind });
@@ -118,7 +118,7 @@ describe('the events of a webhook', () => {
   });
 
   it('begin with the first event after the webhook was created [C-12.4]', async () => {
-    const earlier = await openHook();
+    const earlier = await setScene({ webhook: 'enabled' });
     const { organization, key, siteId } = earlier;
     await hand(key, siteId, 1, 3);
     vi.setSystemTime(Date.now() + 1);
@@ -133,7 +133,7 @@ describe('the events of a webhook', () => {
   });
 
   it('have at most five attempts under way, so that other webhooks have a place [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await trust(scene);
     receiver.hold();
@@ -147,7 +147,7 @@ describe('the events of a webhook', () => {
 
   it('are only those of its types and sites [C-12.4]', async () => {
     const siteIds = [crypto.randomUUID(), crypto.randomUUID()];
-    const scene = await openHook({ types: ['ack', 'alarm'], siteIds });
+    const scene = await setScene({ webhook: { types: ['ack', 'alarm'], siteIds } });
     const { key, receiver } = scene;
     const [first = '', second = ''] = siteIds;
     await hand(key, first, 1, 2, { kind: 'ack' });
@@ -162,7 +162,7 @@ describe('the events of a webhook', () => {
 
   it('are never those of plant B if the key is limited to plant A, whatever the webhook asks for [C-8.1]', async () => {
     const [a, b] = [crypto.randomUUID(), crypto.randomUUID()];
-    const scene = await openHook({ key: { allowedPlantIds: [a] }, siteIds: [a, b] });
+    const scene = await setScene({ key: { allowedPlantIds: [a] }, webhook: { siteIds: [a, b] } });
     for (const kind of ['ack', 'execution', 'alarm'] as const) await hand(scene.key, b, 1, 3, { kind });
     await hand(scene.key, a, 7, 1);
     await until(scene.key, () => scene.receiver.delivered.length === 1);
@@ -171,7 +171,7 @@ describe('the events of a webhook', () => {
   });
 
   it('are all posted, even if they are more than one call may post, because an alarm goes on [C-12.4]', async () => {
-    const scene = await openHook({ organization: await unlimited() });
+    const scene = await setScene({ organization: await unlimited(), webhook: 'enabled' });
     await hand(scene.key, scene.siteId, 1, 1_100);
     await quiet(scene);
     expect(scene.receiver.delivered).toEqual(range(1, 500));
@@ -182,7 +182,7 @@ describe('the events of a webhook', () => {
 
 describe('a receiver that does not answer with 2xx', () => {
   it('for 90 s gets every event in order, each once with a 200 [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await trust(scene);
     const beginMs = Date.now();
@@ -200,7 +200,7 @@ describe('a receiver that does not answer with 2xx', () => {
   });
 
   it.each([429, 503])('but with %i is asked again when its Retry-After says [C-12.4]', async (status) => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     receiver.answerWith(status, { 'retry-after': '7' });
     await hand(key, siteId, 1, 1);
@@ -212,7 +212,7 @@ describe('a receiver that does not answer with 2xx', () => {
   });
 
   it('but with 500 is asked again by the schedule, whatever its Retry-After says [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     receiver.answerWith(500, { 'retry-after': '7' });
     await hand(key, siteId, 1, 1);
@@ -223,7 +223,7 @@ describe('a receiver that does not answer with 2xx', () => {
   });
 
   it('within 20 s has failed, and the event is posted again [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await trust(scene);
     receiver.hold();
@@ -246,7 +246,7 @@ describe('a receiver that does not answer with 2xx', () => {
 
 describe('the secrets of a webhook', () => {
   it('both sign for 24 h after a rotation, then only the new one [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { id, key, siteId, receiver, secret } = scene;
     const next = newSecret();
     await changeHook(scene, {
@@ -275,7 +275,7 @@ describe('the secrets of a webhook', () => {
 
 describe('recover', () => {
   it('posts the events since a time again with the same ids, and only those [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     const { key, siteId, receiver } = scene;
     await hand(key, siteId, 1, 3);
     await passTime(scene, 10 * MINUTE);
@@ -298,7 +298,7 @@ describe('recover', () => {
   });
 
   it('since a time after the last event posts nothing [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await setScene({ webhook: 'enabled' });
     await hand(scene.key, scene.siteId, 1, 3);
     await passTime(scene, MINUTE);
     await ask(scene, { kind: 'recover', sinceMs: Date.now() });
