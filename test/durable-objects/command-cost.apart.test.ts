@@ -2,7 +2,6 @@
  * The cost of a device command: rows that its Site and its Vhost write from the publish to the partner's
  * acknowledgement of its last event. Each alarm that is set counts as a row, as on the bill [rule 9].
  */
-
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';

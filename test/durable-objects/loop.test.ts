@@ -1,5 +1,4 @@
 /** The main loop inside workerd: a signed battery command through a Vhost, a Site and back [C-7.8]. */
-
 import { describe, expect, it } from 'vitest';
 import { ackMessage, connectDevice, connectPartner, publishFrame } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';

@@ -25,7 +25,7 @@ import { callRoute, nameOf, pathWith } from '#workerd/routes.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectSameError, test } from '#workerd/worker-test.ts';
-import { createPlant, LIMITED } from '#workerd/world.ts';
+import { createPlant } from '#workerd/world.ts';
 import type { CommandLogEntry } from '../../protocol/command-log.ts';
 import type { DryRunAnswer } from '../../protocol/dry-run.ts';
 import type { Explanation, PlanChange } from '../../protocol/explain.ts';
@@ -470,7 +470,7 @@ describe('a dry run of a partner', () => {
 
   it('lists no command of another partner that has no place in the plan [C-15.1]', async ({ team }) => {
     // The gateway has never connected, so the battery command waits: an emergency would end it.
-    const plant = await createPlant(team.organization, { config: LIMITED });
+    const plant = await createPlant(team.organization);
     const b = await Sender.create(team, plant.id, 'B');
     const stranger = await Sender.create(team, plant.id, 'C');
     const waiting = await b.send('device', charge('BESS-1', 7.47));

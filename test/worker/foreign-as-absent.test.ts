@@ -9,12 +9,13 @@ import * as z from 'zod';
 import { fireAlert } from '#workerd/alerts.ts';
 import { operator } from '#workerd/operator.ts';
 import { Outsiders } from '#workerd/outsiders.ts';
-import { Partner, publishOf } from '#workerd/partner.ts';
+import { publishOf } from '#workerd/partner.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
+import { setScene } from '#workerd/scene.ts';
 import type { Team } from '#workerd/team.ts';
 import { addWebhook } from '#workerd/webhooks.ts';
 import { describe, expect, test } from '#workerd/worker-test.ts';
-import { createKey, randomEan, vhostOf } from '#workerd/world.ts';
+import { randomEan, vhostOf } from '#workerd/world.ts';
 import { ERROR_STATUS } from '../../protocol/errors.ts';
 import { EVENT_STREAM } from '../../protocol/event-journal.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
@@ -93,8 +94,7 @@ async function thingsOf(owner: Team): Promise<Things> {
 
 /** A key with a dead letter. */
 async function newDeadLetter(owner: Team): Promise<{ id: string; deadLetter: string }> {
-  const key = await createKey(owner.organization);
-  const partner = await Partner.connect(owner.organization, key);
+  const { key, partner } = await setScene({ organization: owner.organization, partner: 'connected' });
   await partner.ask(publishOf(partner.routingKey('device'), 'nonsense'));
   const answer = await vhostOf(key.id).listDeadLetters(null, 1);
   if ('refused' in answer) throw new Error(answer.refused);

@@ -1,7 +1,7 @@
 /** Requests are limited per minute for each key and each user; RateLimit-* headers show the count [C-4.7]. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
-import { anonymous, KeyClient } from '#workerd/client.ts';
+import { anonymous } from '#workerd/client.ts';
 import { joinOrganization, Person } from '#workerd/people.ts';
 import { changeRegistry, changeSettings } from '#workerd/registry-changes.ts';
 import { restRequest, sendRequest, statusesOf } from '#workerd/rest.ts';
@@ -70,7 +70,7 @@ describe('the requests of an API key', () => {
   });
 
   it('the limit is 600 where the organization sets none [C-4.7]', async () => {
-    const key = new KeyClient(await createKey(await createOrganization()));
+    const key = await createKey(await createOrganization());
     expect(rateOf(await key.call(SITES))).toEqual([String(DEFAULT), String(DEFAULT - 1), '60']);
   });
 
@@ -101,7 +101,7 @@ describe('the requests of an API key', () => {
   });
 
   it('those that open event streams are sixty a minute; the next ones are 429, from memory for two seconds [C-15.4]', async () => {
-    const key = new KeyClient(await createKey(await createOrganization()));
+    const key = await createKey(await createOrganization());
     const open = () =>
       sendRequest(restRequest('/api/v1/vcp/events/stream', { method: 'HEAD', key: key.key }));
     expect(await statusesOf(61, open)).toEqual([...all(60, 200), 429]);

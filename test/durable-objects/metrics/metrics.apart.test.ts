@@ -2,7 +2,6 @@
  * The edge's metrics, from the objects that count to the scrape: nothing counted twice, nothing lost, and no
  * object waits for them.
  */
-
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';

@@ -1,5 +1,4 @@
 /** The storage that a hostile device can use in a site is bounded, whatever its frames contain [rule 9]. */
-
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';

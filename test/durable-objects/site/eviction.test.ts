@@ -1,7 +1,6 @@
 /** An eviction may happen between any two events: all state is in SQLite, on the sockets, or due again. */
-
 import type { DeviceTestLink } from '#workerd/links.ts';
-import { type ListenedScene, setScene } from '#workerd/scene.ts';
+import { type ListenedScene, RUNNING, setScene } from '#workerd/scene.ts';
 import { alarmAt, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
@@ -125,7 +124,7 @@ describe('due work after an eviction', () => {
   );
 
   it('a command without an ack is sent three times and ends FAILED, although the site is evicted between the tries [C-7.8]', async () => {
-    const { plant, partner, link } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, partner, link } = await setScene(RUNNING);
     await partner.submit(charge());
     for (let tries = 1; tries < 3; tries++) {
       await evictSite(plant.id);

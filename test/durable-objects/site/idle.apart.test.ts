@@ -1,5 +1,4 @@
 /** An idle site: no alarm before something is due, and never a timer. */
-
 import { vi } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';

@@ -2,7 +2,6 @@
  * A registry change is in force in a Site as soon as the notified Site has applied it, without waiting for
  * the poll, and is applied once [C-2.2].
  */
-
 import { beforeEach, vi } from 'vitest';
 import {
   addBattery,
@@ -16,7 +15,7 @@ import {
   revokeKey,
 } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
-import { setScene } from '#workerd/scene.ts';
+import { RUNNING, setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
@@ -78,10 +77,7 @@ describe('an applied registry change', () => {
   });
 
   it('a new key gets alarms, and a revoked key gets none [C-8.1]', async () => {
-    const { organization, plant, key, listener, link } = await setScene({
-      gateway: 'listening',
-      partner: 'listening',
-    });
+    const { organization, plant, key, listener, link } = await setScene(RUNNING);
     const late = await createKey(organization);
     const listeners = [listener, await listen(organization, late)];
     // The vhost of the revoked key does not know about it: it would accept every event.
@@ -284,8 +280,7 @@ describe('a deleted plant', () => {
   });
 
   it('a notification of the deletion to a site that was never used succeeds, and the site rejects commands [rule 10]', async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
+    const { organization, plant } = await setScene({ plant: true });
     await changeAndNotifySite(organization, plant.id, removePlant(plant));
     expect(await new Submitter(plant.id).acknowledge(charge())).toMatchObject(NOT_THERE);
   });

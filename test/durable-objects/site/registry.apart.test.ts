@@ -1,5 +1,4 @@
 /** A Site's copy of D1: its maximum age for a decision, and the effect of rows that D1 no longer has. */
-
 import { runInDurableObject } from 'cloudflare:test';
 import { beforeEach, vi } from 'vitest';
 import {

@@ -2,9 +2,8 @@
  * The storage of a Site is bounded in bytes and rows: the agenda deletes the oldest, and new data is never
  * rejected for it [rule 9].
  */
-
 import { vi } from 'vitest';
-import { type LinkedScene, setScene } from '#workerd/scene.ts';
+import { type LinkedScene, RUNNING, setScene } from '#workerd/scene.ts';
 import { boundSite } from '#workerd/site-bounds.ts';
 import { alarmAt, DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
@@ -136,7 +135,7 @@ describe('the command log at its budget', () => {
   });
 
   it('the command log keeps an open command, even the oldest, and its end is reported and logged [C-7.8]', async () => {
-    const { plant, listener, partner, link } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, partner, link } = await setScene(RUNNING);
     await answerPings(plant.id);
     await boundSite(plant.id, { commandLogBytes: 50 * KIB });
     await partner.submit(charge());

@@ -1,7 +1,6 @@
 /**
  * A vhost that leaves memory, with or without its sockets: its leases, and the messages that wait (rule 8).
  */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';

@@ -2,7 +2,6 @@
  * A vhost that has nothing to do is idle: no timer survives a handler, the alarm is set only for due work,
  * and the object sleeps.
  */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numbers, passingEvents, range } from '#workerd/outbox-events.ts';

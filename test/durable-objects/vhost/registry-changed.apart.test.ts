@@ -2,7 +2,6 @@
  * A registry change applies in a Vhost as soon as the Vhost has applied its notification: without waiting for
  * the periodic refresh, and once (rule 6).
  */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { ackOf, breakWrites, type Partner, setpoint, vhostRows } from '#workerd/partner.ts';

@@ -1,5 +1,4 @@
 /** Alert rules that tests write into the registry and report to its Sites, and the alerts that fired. */
-
 import { env } from 'cloudflare:workers';
 import type {
   AlertOperator,

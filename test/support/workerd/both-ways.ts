@@ -6,10 +6,10 @@ import fc from 'fast-check';
 import { expect, vi } from 'vitest';
 import type { CommandLogEntry } from '../../../protocol/command-log.ts';
 import type { CommandAnswer } from '../../../protocol/rest-publish.ts';
-import { KeyClient } from './client.ts';
+import type { KeyClient } from './client.ts';
 import { connectPartner, publishFrame } from './links.ts';
 import { type Draft, randomCommand } from './random-commands.ts';
-import { createKey, createOrganization, createPlant, LIMITED, type Organization } from './world.ts';
+import { createKey, createOrganization, createPlant, type Organization } from './world.ts';
 
 const TIMES = ['createdAt', 'ackedAt', 'dispatchedAt', 'startedAt', 'finishedAt'];
 /** A key takes this many publishes before it is paced. */
@@ -81,10 +81,7 @@ async function eventsOf(client: KeyClient, siteId: string): Promise<string[]> {
 
 export async function walkBothWays(seed: number, count: number): Promise<void> {
   const organization = await createOrganization();
-  const [overAmqp, overHttps] = [
-    await createPlant(organization, { config: LIMITED }),
-    await createPlant(organization, { config: LIMITED }),
-  ];
+  const [overAmqp, overHttps] = [await createPlant(organization), await createPlant(organization)];
   // Both ways see the same time.
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
   const drafts = fc.sample(randomCommand, { numRuns: count, seed });
@@ -92,7 +89,6 @@ export async function walkBothWays(seed: number, count: number): Promise<void> {
   const acknowledged = new Set<string>();
   for (let start = 0; start < count; start += KEYS_EVERY) {
     const key = await createKey(organization);
-    const client = new KeyClient(key);
     const link = await connectPartner(key);
     const part = drafts.slice(start, start + KEYS_EVERY);
     for (const [index, make] of part.entries()) {
@@ -103,17 +99,17 @@ export async function walkBothWays(seed: number, count: number): Promise<void> {
       link.send({ ...frame(overAmqp.id), seq });
       await link.next((one) => one.kind === 'stored' && one.seqs.includes(seq));
       const { routingKey, body: message } = frame(overHttps.id);
-      const response = await client.post(`/vcp/sites/${overHttps.id}/commands`, { routingKey, message });
+      const response = await key.post(`/vcp/sites/${overHttps.id}/commands`, { routingKey, message });
       expect(response.status).toBe(200);
       acknowledged.add((await response.json<CommandAnswer>()).acknowledgement.status);
       used.push(draft.messageId);
       vi.setSystemTime(Date.now() + 100);
     }
-    const [theirs, own] = [await eventsOf(client, overAmqp.id), await eventsOf(client, overHttps.id)];
+    const [theirs, own] = [await eventsOf(key, overAmqp.id), await eventsOf(key, overHttps.id)];
     expect(own).toEqual(theirs);
     expect(own.filter((text) => text.includes('.event.command.ack')).length).toBe(part.length);
   }
-  const reader = new KeyClient(await createKey(organization));
+  const reader = await createKey(organization);
   const ids = new Map(used.map((id) => [id, id]));
   const [theirs, own] = [await logOf(reader, overAmqp.id), await logOf(reader, overHttps.id)];
   expect(own.map((entry) => comparable(entry, ids))).toEqual(theirs.map((entry) => comparable(entry, ids)));

@@ -6,7 +6,7 @@ import type { Acknowledgement } from '../../../protocol/event.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { CommandAnswer } from '../../../protocol/rest-publish.ts';
 import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
-import { KeyClient } from './client.ts';
+import type { KeyClient } from './client.ts';
 import type { DeviceTestLink } from './links.ts';
 import { operator } from './operator.ts';
 import { envelopeFields, sign } from './partner.ts';
@@ -106,7 +106,7 @@ export class Sender {
 
   static async create(team: Team, siteId: string, name: string, options: KeyOptions = {}): Promise<Sender> {
     const { partnerId = `partner-${name}-${randomHex(4)}` } = options;
-    const client = new KeyClient(await createKey(team.organization, { ...options, partnerId }));
+    const client = await createKey(team.organization, { ...options, partnerId });
     const marks = [word(`the partnerId of ${name}`, partnerId)];
     const shared = { partnerId, slug: team.slug, siteId, marks, sent: [], known: new Set<string>() };
     return new Sender(name, shared, client);
@@ -115,11 +115,7 @@ export class Sender {
   /** Another key of the same partner. */
   async sibling(team: Team, name: string, options: KeyOptions = {}): Promise<Sender> {
     const { partnerId } = this;
-    return new Sender(
-      name,
-      this,
-      new KeyClient(await createKey(team.organization, { ...options, partnerId })),
-    );
+    return new Sender(name, this, await createKey(team.organization, { ...options, partnerId }));
   }
 
   /** The same key at another site. */

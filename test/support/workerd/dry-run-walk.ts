@@ -2,7 +2,6 @@
  * A walk of random commands in random states of a site: each is asked in a dry run and then published, and both must be
  * answered alike [C-13.1].
  */
-
 import fc from 'fast-check';
 import { expect, vi } from 'vitest';
 import type { Submission, SubmissionResult } from '../../../durable-objects/rpc.ts';

@@ -217,3 +217,9 @@ export function publishFrame(
     encoding: 'utf8',
   };
 }
+
+/** The body of a request over HTTPS with that message. */
+export function messageOf(...args: Parameters<typeof publishFrame>): { routingKey: string; message: string } {
+  const { routingKey, body: message } = publishFrame(...args);
+  return { routingKey, message };
+}

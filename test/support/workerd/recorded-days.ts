@@ -2,7 +2,6 @@
  * Three days of a plant, by scripts: their exports are what a replay must decide alike. The files in `test/recorded-days` are
  * exports of these scripts by earlier code [C-13.4].
  */
-
 import { expect, vi } from 'vitest';
 import type { ExportPart } from '../../../durable-objects/ask-rpc.ts';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';

@@ -7,6 +7,7 @@ import type { Receipt } from '../../../durable-objects/rpc.ts';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
 import type { EventKind, QueueName } from '../../../protocol/routing-keys.ts';
 import type { WebhookRequest } from '../../../protocol/webhook.ts';
+import type { KeyClient } from './client.ts';
 import { connectDevice, type DeviceTestLink } from './links.ts';
 import { hand } from './outbox-events.ts';
 import { Partner } from './partner.ts';
@@ -88,12 +89,12 @@ export interface LinkedScene extends SiteScene {
 }
 
 export interface ListenedScene extends SiteScene {
-  key: Key;
+  key: KeyClient;
   listener: Listener;
 }
 
 export interface PartnerScene extends Anywhere {
-  key: Key;
+  key: KeyClient;
   partner: Partner;
   /** Opens another link of the key. */
   connect(options?: DialOptions): Promise<Partner>;
@@ -110,12 +111,15 @@ type WithClient = { partner: 'connected' } | { held: number | HeldOptions };
 type Parts<O> = Anywhere &
   If<O, WithPlant, O extends WithClient ? Omit<SiteScene, 'partner'> : SiteScene> &
   If<O, { gateway: string }, { link: DeviceTestLink }> &
-  If<O, { key: true | KeyOptions } | { partner: string }, { key: Key }> &
+  If<O, { key: true | KeyOptions } | { partner: string }, { key: KeyClient }> &
   If<O, { partner: 'listening' }, { listener: Listener }> &
   If<O, WithClient, PartnerScene> &
   If<O, { telemetry: string }, ReturnType<typeof modelled>> &
   If<O, { held: number | HeldOptions }, { receipt: Receipt; held: Delivery[] }> &
   If<O, { webhook: 'enabled' | HookOptions }, HookScene>;
+
+/** Options of a site whose gateway listens, and whose partner consumes all events. */
+export const RUNNING = { gateway: 'listening', partner: 'listening' } as const;
 
 /** What was asked for; `scene` is all of it, for helpers that take a whole scene. */
 export type Scene<O extends SceneOptions> = Parts<O> & { scene: Parts<O> };

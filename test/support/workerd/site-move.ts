@@ -1,5 +1,4 @@
 /** The steps of a device's move between two objects, one function each: a test can repeat a step as a crash would. */
-
 import type { DevicePack } from '../../../durable-objects/rpc.ts';
 import { dialSite } from './links.ts';
 import { setScene } from './scene.ts';

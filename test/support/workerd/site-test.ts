@@ -2,7 +2,6 @@
  * Fixtures of a Site's suites: every test begins at START_MS, and only `setClock` and `passTime` move its clock. A scene
  * is created when a test that names it begins.
  */
-
 import { test as base, vi } from 'vitest';
 import { newRuledSite } from './alerts.ts';
 import { setScene } from './scene.ts';

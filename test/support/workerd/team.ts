@@ -17,7 +17,7 @@ import type { PlantRecord, SubDeviceRecord } from '../../../protocol/plant-recor
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 import { changeRole, listMembers, removeMember } from '../../../registry/members.ts';
 import type { Issued } from './certificates.ts';
-import { KeyClient } from './client.ts';
+import type { KeyClient } from './client.ts';
 import { auditOf } from './commits.ts';
 import { type Rotation, registration, type TokenDevice } from './devices.ts';
 import { type AuditRow, auditRows } from './door.ts';
@@ -114,7 +114,7 @@ export class Team implements Members {
   }
 
   async newKey(scopes: ApiKeyScope[] = ALL_VCP_SCOPES, options: KeyOptions = {}): Promise<KeyClient> {
-    return new KeyClient(await createKey(this.organization, { ...options, scopes }));
+    return await createKey(this.organization, { ...options, scopes });
   }
 
   async newPlant(fields: object = {}): Promise<PlantRecord> {

@@ -8,6 +8,7 @@ import { beforeEach, expect, vi } from 'vitest';
 import type { WebhookAnswer, WebhookQuestion, WebhookRequest } from '../../../protocol/webhook.ts';
 import { changeWebhook, createWebhook, deleteWebhook, findWebhook } from '../../../registry/webhooks.ts';
 import { newSecret, sealSecret } from '../../../worker/lifecycle/webhook.ts';
+import type { KeyClient } from './client.ts';
 import { auditOf, done, markDelivered } from './commits.ts';
 import { runSql } from './d1.ts';
 import { hand } from './outbox-events.ts';
@@ -45,7 +46,7 @@ export interface Hook {
 
 export interface HookScene extends Hook {
   organization: Organization;
-  key: Key;
+  key: KeyClient;
   siteId: string;
   receiver: PostReceiver;
 }

@@ -1,8 +1,9 @@
 /** Fixtures of the Worker's suites. A fixture is created when a test that names it begins. */
 import { test as base, expect } from 'vitest';
+import type { CommandFamily } from '../../../protocol/routing-keys.ts';
 import { Callers } from './callers.ts';
-import { KeyClient } from './client.ts';
 import { connect } from './devices.ts';
+import { publishFrame } from './links.ts';
 import { Person } from './people.ts';
 import { RegistryRows } from './registry-rows.ts';
 import { Team } from './team.ts';
@@ -30,10 +31,15 @@ export const test = base
   // An organization without members, with a key for it and a plant whose Site knows its gateway.
   .extend('organization', () => createOrganization())
   .extend('plant', ({ organization }) => createPlant(organization))
-  .extend('newKey', ({ organization }) => async (options: KeyOptions = {}) => {
-    return new KeyClient(await createKey(organization, options));
+  .extend('newKey', ({ organization }) => (options: KeyOptions = {}) => {
+    return createKey(organization, options);
   })
   .extend('key', ({ newKey }) => newKey())
+  // A command of that key to that plant, as a partner publishes it.
+  .extend('newFrame', ({ organization, key, plant }) => {
+    return (family: CommandFamily, payload: object, options: Parameters<typeof publishFrame>[5] = {}) =>
+      publishFrame(organization, key, plant.id, family, payload, options);
+  })
   // Rows of the registry, written without REST.
   .extend('rows', () => RegistryRows.create())
   .extend('world', ({ organization, plant, key }) => ({ organization, plant, key }));

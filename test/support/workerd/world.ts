@@ -18,6 +18,7 @@ import { createSubDevice } from '../../../registry/sub-devices.ts';
 import { registerUser } from '../../../registry/users.ts';
 import { revokeApiKey } from '../../../worker/lifecycle/api-key.ts';
 import { provisionDevice } from '../../../worker/lifecycle/device.ts';
+import { KeyClient } from './client.ts';
 import { auditOf, done, markDelivered } from './commits.ts';
 
 export const ALL_VCP_SCOPES: ApiKeyScope[] = [
@@ -190,7 +191,7 @@ export interface KeyOptions {
 }
 
 /** Makes a key without probing it, for which a broker would have to listen. */
-export async function createKey(organization: Organization, options: KeyOptions = {}): Promise<Key> {
+export async function createKey(organization: Organization, options: KeyOptions = {}): Promise<KeyClient> {
   const { scopes = ALL_VCP_SCOPES, allowedPlantIds = null, allowedIps = [], expiresAtMs = null } = options;
   const { partnerId = 'partner' } = options;
   const { id: organizationId, slug, adminId } = organization;
@@ -235,19 +236,19 @@ export async function createKey(organization: Organization, options: KeyOptions 
     );
     if (change) await markDelivered(change);
   }
-  return { id, key, signingKey };
+  return new KeyClient({ id, key, signingKey });
 }
 
 export interface World {
   organization: Organization;
   plant: Plant;
-  key: Key;
+  key: KeyClient;
 }
 
 export interface World {
   organization: Organization;
   plant: Plant;
-  key: Key;
+  key: KeyClient;
 }
 
 /** The Site of a plant, or of a device without one. */

@@ -2,13 +2,12 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { parseExposition } from '#support/exposition.ts';
-import { KeyClient } from '#workerd/client.ts';
 import { deviceToken } from '#workerd/device-tokens.ts';
 import { basic, dialAmqp, dialMqtt } from '#workerd/door.ts';
-import { publishFrame } from '#workerd/links.ts';
+import { messageOf } from '#workerd/links.ts';
 import { restRequest, send, sendRequest } from '#workerd/rest.ts';
+import { setScene } from '#workerd/scene.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
-import { createKey, createPlant, LIMITED } from '#workerd/world.ts';
 import documented from '../../../docs/monitoring.md?raw';
 import { Metrics } from '../../../durable-objects/metrics.ts';
 
@@ -147,21 +146,18 @@ describe('what the Worker counts', () => {
   it('a dry run counts as one, not as a command; the command itself counts as an acknowledgement', async ({
     organization,
   }) => {
-    const plant = await createPlant(organization, { config: LIMITED });
-    const source = await createKey(organization);
-    const client = new KeyClient(source);
+    const { plant, key } = await setScene({ organization, plant: true, key: true });
     const path = `/vcp/sites/${plant.id}/commands`;
-    const { routingKey, body } = publishFrame(organization, source, plant.id, 'mode', { mode: 'STANDARD' });
+    const publish = messageOf(organization, key, plant.id, 'mode', { mode: 'STANDARD' });
     const counts = () =>
       Promise.all([
         figure('dry_runs_total', { status: 'QUEUED' }),
         figure('command_acknowledgements_total', { status: 'QUEUED', code: '' }),
       ]);
     const [dryRuns = 0, acknowledgements = 0] = await counts();
-    const publish = { routingKey, message: body };
     for (let time = 0; time < 3; time++)
-      expect((await client.post(`${path}/dry-run`, publish)).status).toBe(200);
-    expect((await client.post(path, publish)).status).toBe(200);
+      expect((await key.post(`${path}/dry-run`, publish)).status).toBe(200);
+    expect((await key.post(path, publish)).status).toBe(200);
     // The site reports by itself, after the command: what it had counted before would be in the same report.
     await vi.waitFor(async () => expect(await counts()).toEqual([dryRuns + 3, acknowledgements + 1]));
   });

@@ -1,10 +1,9 @@
 /** What an API key does now: connections, queues and the last rejections, for its organization. */
 
-import { KeyClient } from '#workerd/client.ts';
-import { publishFrame } from '#workerd/links.ts';
-import { Partner } from '#workerd/partner.ts';
+import { messageOf } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
-import { createKey, createOrganization, createPlant, LIMITED } from '#workerd/world.ts';
+import { createKey, createOrganization } from '#workerd/world.ts';
 import type { KeyStatus } from '../../../protocol/key-status.ts';
 
 describe('the status of an API key', () => {
@@ -12,14 +11,12 @@ describe('the status of an API key', () => {
     ownTeam,
   }) => {
     const { organization, orgAdmin, id: org } = ownTeam;
-    const plant = await createPlant(organization, { config: LIMITED });
-    const key = await createKey(organization);
-    const partner = await Partner.connect(organization, key);
-    const client = new KeyClient(key);
-    for (const mode of ['NONE', 'STANDARD', 'NOTHING']) {
-      const { routingKey, body: message } = publishFrame(organization, key, plant.id, 'mode', { mode });
-      await client.post(`/vcp/sites/${plant.id}/commands`, { routingKey, message });
-    }
+    const { plant, key, partner } = await setScene({ organization, plant: true, partner: 'connected' });
+    for (const mode of ['NONE', 'STANDARD', 'NOTHING'])
+      await key.post(
+        `/vcp/sites/${plant.id}/commands`,
+        messageOf(organization, key, plant.id, 'mode', { mode }),
+      );
     await partner.consume('event.status', { prefetch: 1 });
     await partner.delivered(1);
     const status = async () =>

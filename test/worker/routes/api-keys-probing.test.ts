@@ -11,10 +11,10 @@ import { dialVhost, openLink, openVhost, type VhostTestLink } from '#workerd/lin
 import { hand } from '#workerd/outbox-events.ts';
 import { Partner, vhostRows } from '#workerd/partner.ts';
 import { send } from '#workerd/rest.ts';
+import { setScene } from '#workerd/scene.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import {
   createKey,
-  createOrganization,
   type Key,
   type KeyOptions,
   type Organization,
@@ -51,8 +51,7 @@ async function activate(organization: Organization, { id }: Key): Promise<void> 
 }
 
 async function newProbed(options: KeyOptions = {}) {
-  const organization = await createOrganization();
-  const key = await createKey(organization, { state: 'probing', ...options });
+  const { organization, key } = await setScene({ key: { state: 'probing', ...options } });
   return { organization, key, nonce: await prepare(key) };
 }
 

@@ -1,9 +1,9 @@
 /** What a key sees of the commands of other partners: a field of the key that an admin sets [C-15.1]. */
 import { KeyClient } from '#workerd/client.ts';
 import { keyAdminTest as it, KEY_REQUEST, KEYS } from '#workerd/key-admin.ts';
-import { publishFrame } from '#workerd/links.ts';
+import { messageOf } from '#workerd/links.ts';
 import { describe, expect, expectError, expectInvalid } from '#workerd/worker-test.ts';
-import { createKey, createPlant, LIMITED } from '#workerd/world.ts';
+import { createKey, createPlant } from '#workerd/world.ts';
 import type { ApiKeyRecord } from '../../../protocol/api-key-record.ts';
 
 describe('sees', () => {
@@ -90,15 +90,10 @@ describe('sees', () => {
 
   it('is in force at once, for a key that has no vhost, too [C-15.1]', async ({ keys, ownTeam }) => {
     const { organization } = ownTeam;
-    const plant = await createPlant(organization, { config: LIMITED });
+    const plant = await createPlant(organization);
     const sender = await createKey(organization, { partnerId: 'the other partner' });
-    const { routingKey, body: message } = publishFrame(organization, sender, plant.id, 'config', {
-      constraints: { maxImportKw: 90 },
-    });
-    await new KeyClient(sender).read(`/vcp/sites/${plant.id}/commands`, {
-      method: 'POST',
-      body: { routingKey, message },
-    });
+    const body = messageOf(organization, sender, plant.id, 'config', { constraints: { maxImportKw: 90 } });
+    await sender.read(`/vcp/sites/${plant.id}/commands`, { method: 'POST', body });
     const { apiKey, key } = await keys.make({ ...KEY_REQUEST, scopes: ['vcp:read'] });
     const reader = new KeyClient({ id: apiKey.id, key, signingKey: '' });
     const totalOf = async () =>

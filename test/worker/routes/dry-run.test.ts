@@ -1,8 +1,9 @@
 /** Dry runs over REST: who may ask, with what, and that the answer is that of the publish [C-13.1]. */
-import { bodyOf as jsonOf, KeyClient } from '#workerd/client.ts';
-import { publishFrame } from '#workerd/links.ts';
+import { bodyOf as jsonOf } from '#workerd/client.ts';
+import { messageOf, publishFrame } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import { createKey, createOrganization, createPlant, LIMITED, vhostOf } from '#workerd/world.ts';
+import { createKey, createOrganization, createPlant, vhostOf } from '#workerd/world.ts';
 import type { DryRunAnswer } from '../../../protocol/dry-run.ts';
 import type { CommandAnswer } from '../../../protocol/rest-publish.ts';
 import type { CommandFamily } from '../../../protocol/routing-keys.ts';
@@ -18,32 +19,26 @@ const charge = {
 };
 
 const it = test
-  .extend('source', async ({ organization }) => await createKey(organization))
-  .extend('client', ({ source }) => new KeyClient(source))
-  .extend('limited', async ({ organization }) => await createPlant(organization, { config: LIMITED }))
-  .extend('path', ({ limited }) => `/vcp/sites/${limited.id}/commands/dry-run`)
+  .extend('path', ({ plant }) => `/vcp/sites/${plant.id}/commands/dry-run`)
   .extend('slow', async () => {
-    const organization = await createOrganization({ publishRatePerSecond: 1 });
-    const source = await createKey(organization);
-    const plant = await createPlant(organization, { config: LIMITED });
-    const bodyFor = () => {
-      const { routingKey, body } = publishFrame(organization, source, plant.id, 'mode', { mode: 'STANDARD' });
-      return { routingKey, message: body };
-    };
-    return { client: new KeyClient(source), path: `/vcp/sites/${plant.id}/commands`, bodyFor };
+    const { organization, plant, key } = await setScene({
+      settings: { publishRatePerSecond: 1 },
+      plant: true,
+      key: true,
+    });
+    const bodyFor = () => messageOf(organization, key, plant.id, 'mode', { mode: 'STANDARD' });
+    return { key, path: `/vcp/sites/${plant.id}/commands`, bodyFor };
   })
-  .extend('bodyFor', ({ organization, source, limited }) => {
-    return (family: CommandFamily, payload: object, options: { sign?: boolean } = {}) => {
-      const { routingKey, body } = publishFrame(organization, source, limited.id, family, payload, options);
-      return { routingKey, message: body };
-    };
+  .extend('bodyFor', ({ organization, key, plant }) => {
+    return (family: CommandFamily, payload: object, options: { sign?: boolean } = {}) =>
+      messageOf(organization, key, plant.id, family, payload, options);
   });
 
 describe('POST /vcp/sites/{siteId}/commands/dry-run', () => {
   it('answers what the same bytes are answered afterwards, and leaves the messageId free [C-13.1]', async ({
-    client,
+    key,
     path,
-    limited,
+    plant,
     bodyFor,
   }) => {
     const bodies = [
@@ -57,23 +52,20 @@ describe('POST /vcp/sites/{siteId}/commands/dry-run', () => {
       bodyFor('emergency', { type: 'HOLD' }),
     ];
     for (const body of bodies) {
-      const asked = await jsonOf<DryRunAnswer>(await client.post(path, body), 200);
-      const again = await jsonOf<DryRunAnswer>(await client.post(path, body), 200);
+      const asked = await jsonOf<DryRunAnswer>(await key.post(path, body), 200);
+      const again = await jsonOf<DryRunAnswer>(await key.post(path, body), 200);
       expect(again.acknowledgement).toEqual(asked.acknowledgement);
       expect(asked).not.toHaveProperty('repeated');
-      const sent = await jsonOf<CommandAnswer>(
-        await client.post(`/vcp/sites/${limited.id}/commands`, body),
-        200,
-      );
+      const sent = await jsonOf<CommandAnswer>(await key.post(`/vcp/sites/${plant.id}/commands`, body), 200);
       expect(sent).not.toHaveProperty('repeated');
       expect(sent.acknowledgement).toEqual(asked.acknowledgement);
-      const later = await jsonOf<DryRunAnswer>(await client.post(path, body), 200);
+      const later = await jsonOf<DryRunAnswer>(await key.post(path, body), 200);
       expect(later.repeated ?? false).toBe(asked.decidedBy !== 'signature');
     }
   });
 
   it('judges a list in its order, and with ignoreSignature as if no signature were needed', async ({
-    client,
+    key,
     path,
     bodyFor,
   }) => {
@@ -84,61 +76,55 @@ describe('POST /vcp/sites/{siteId}/commands/dry-run', () => {
       bodyFor('emergency', { type: 'STOP' }),
       bodyFor('device', charge),
     ];
-    const { results } = await jsonOf<{ results: DryRunAnswer[] }>(await client.post(path, { commands }), 200);
+    const { results } = await jsonOf<{ results: DryRunAnswer[] }>(await key.post(path, { commands }), 200);
     expect(results.map(({ acknowledgement, decidedBy }) => [acknowledgement.status, decidedBy])).toEqual([
       ['REJECTED', 'signature'],
       ['QUEUED', 'dispatch'],
       ['QUEUED', 'dispatch'],
       ['REJECTED', 'constraint'],
     ]);
-    const { items } = await client.read<{ items: unknown[] }>(path.replace('/dry-run', ''));
+    const { items } = await key.read<{ items: unknown[] }>(path.replace('/dry-run', ''));
     expect(items).toEqual([]);
   });
 
   it('needs the scope that publishes the command, and no other', async ({ organization, path, bodyFor }) => {
     const body = bodyFor('site-setpoint', setpoint(20));
-    const writer = new KeyClient(await createKey(organization, { scopes: ['vcp:write:setpoint'] }));
+    const writer = await createKey(organization, { scopes: ['vcp:write:setpoint'] });
     // The message is signed with another key, and a setpoint needs no signature: it is refused for the wrong one.
     const answer = await jsonOf<DryRunAnswer>(await writer.post(path, body), 200);
     expect(answer.decidedBy).toBe('signature');
-    const reader = new KeyClient(await createKey(organization, { scopes: ['vcp:read', 'vcp:write:mode'] }));
+    const reader = await createKey(organization, { scopes: ['vcp:read', 'vcp:write:mode'] });
     const error = await expectError(await reader.post(path, body), 403, 'FORBIDDEN');
     expect(error.message).toContain('vcp:write:setpoint');
     const ended = await createKey(organization);
     await vhostOf(ended.id).revoke();
-    await expectError(await new KeyClient(ended).post(path, body), 401, 'UNAUTHORIZED');
+    await expectError(await ended.post(path, body), 401, 'UNAUTHORIZED');
   });
 
   it('has the publish rate of the key, and leaves the publishes theirs', async ({
-    slow: { client, path, bodyFor },
+    slow: { key, path, bodyFor },
   }) => {
     const commands = Array.from({ length: 20 }, () => bodyFor());
     const answers = await Promise.all(
-      Array.from({ length: 11 }, () => client.post(`${path}/dry-run`, { commands })),
+      Array.from({ length: 11 }, () => key.post(`${path}/dry-run`, { commands })),
     );
     const refused = answers.filter(({ status }) => status !== 200);
     expect(refused.map(({ headers }) => headers.get('retry-after'))).toEqual(['1']);
     for (const answer of refused)
       expect((await expectError(answer, 429, 'TOO_MANY_REQUESTS')).message).toContain('rate of commands');
-    const sent = await client.post(path, bodyFor());
+    const sent = await key.post(path, bodyFor());
     expect((await jsonOf<CommandAnswer>(sent, 200)).acknowledgement.status).toBe('QUEUED');
   });
 
   it('names the place of a malformed message, and refuses other sites and wrong bodies', async ({
     organization,
-    client,
+    key,
     path,
-    plant,
-    source,
     bodyFor,
   }) => {
     const body = bodyFor('mode', { mode: 'STANDARD' });
     const bad = { ...body, message: '{}' };
-    const error = await expectError(
-      await client.post(path, { commands: [body, bad] }),
-      400,
-      'VALIDATION_ERROR',
-    );
+    const error = await expectError(await key.post(path, { commands: [body, bad] }), 400, 'VALIDATION_ERROR');
     expect(JSON.stringify(error)).toContain('commands[1].message: ');
     const many = Array.from({ length: 21 }, () => body);
     const { routingKey } = body;
@@ -151,22 +137,19 @@ describe('POST /vcp/sites/{siteId}/commands/dry-run', () => {
       { ...body, ignoreSignature: 1 },
       { ...body, more: 1 },
     ])
-      await expectError(await client.post(path, wrong), 400, 'VALIDATION_ERROR');
-    const elsewhere = publishFrame(organization, source, plant.id, 'mode', { mode: 'STANDARD' });
-    await expectError(await client.post(path, { routingKey, message: elsewhere.body }), 409, 'CONFLICT');
+      await expectError(await key.post(path, wrong), 400, 'VALIDATION_ERROR');
+    const other = await createPlant(organization);
+    const elsewhere = publishFrame(organization, key, other.id, 'mode', { mode: 'STANDARD' });
+    await expectError(await key.post(path, { routingKey, message: elsewhere.body }), 409, 'CONFLICT');
     const foreign = await createPlant(await createOrganization());
     for (const siteId of [foreign.id, crypto.randomUUID()])
-      await expectError(
-        await client.post(`/vcp/sites/${siteId}/commands/dry-run`, body),
-        404,
-        'SITE_NOT_FOUND',
-      );
+      await expectError(await key.post(`/vcp/sites/${siteId}/commands/dry-run`, body), 404, 'SITE_NOT_FOUND');
   });
 });
 
 describe('a dry run of a member', () => {
   const people = test.extend('scene', async ({ ownTeam }) => {
-    const plant = await createPlant(ownTeam.organization, { config: LIMITED });
+    const plant = await createPlant(ownTeam.organization);
     return { plant, key: await createKey(ownTeam.organization) };
   });
 
@@ -180,26 +163,17 @@ describe('a dry run of a member', () => {
       expect(answer).toMatchObject({ acknowledgement: { status: 'QUEUED' }, decidedBy: 'dispatch' });
       await expectError(await ownTeam.viewer.post(path, body, { org }), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
       await expectError(await other.operator.post(path, body, { org: other.id }), 404, 'PLANT_NOT_FOUND');
-      const { routingKey, body: message } = publishFrame(organization, key, plant.id, 'device', charge, {
-        sign: false,
-      });
+      const unsigned = messageOf(organization, key, plant.id, 'device', charge, { sign: false });
       const vcp = `/vcp/sites/${plant.id}/commands/dry-run`;
-      const asPartner = await jsonOf<DryRunAnswer>(
-        await ownTeam.operator.post(vcp, { routingKey, message }, { org }),
-        200,
-      );
+      const asPartner = await jsonOf<DryRunAnswer>(await ownTeam.operator.post(vcp, unsigned, { org }), 200);
       expect(asPartner.acknowledgement).toEqual(answer.acknowledgement);
       await expectError(
-        await ownTeam.viewer.post(vcp, { routingKey, message }, { org }),
+        await ownTeam.viewer.post(vcp, unsigned, { org }),
         403,
         'INSUFFICIENT_ORG_PERMISSIONS',
       );
-      await expectError(
-        await other.operator.post(vcp, { routingKey, message }, { org: other.id }),
-        404,
-        'SITE_NOT_FOUND',
-      );
-      const wrong = { routingKey: 'other.command.device', message };
+      await expectError(await other.operator.post(vcp, unsigned, { org: other.id }), 404, 'SITE_NOT_FOUND');
+      const wrong = { ...unsigned, routingKey: 'other.command.device' };
       await expectError(await ownTeam.operator.post(vcp, wrong, { org }), 403, 'FORBIDDEN');
     },
   );

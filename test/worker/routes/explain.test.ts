@@ -1,30 +1,24 @@
 /** Explain and timeline over REST: who sees what of a command [C-13.2], [C-13.3]. */
-import { KeyClient } from '#workerd/client.ts';
-import { publishFrame } from '#workerd/links.ts';
-import { Partner } from '#workerd/partner.ts';
+import { bodyOf } from '#workerd/client.ts';
+import { messageOf } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import { createKey, createPlant, LIMITED } from '#workerd/world.ts';
+import { createKey, createPlant } from '#workerd/world.ts';
 import type { Explanation, PlanChange } from '../../../protocol/explain.ts';
 import type { CommandAnswer } from '../../../protocol/rest-publish.ts';
 import type { TimelineStep } from '../../../protocol/timeline.ts';
 
 /** A plant with a setpoint of one of two partners. */
-const it = test.extend('scene', async ({ ownTeam }) => {
-  const { organization } = ownTeam;
-  const plant = await createPlant(organization, { config: LIMITED });
-  const [sender, other] = [
-    await createKey(organization),
-    await createKey(organization, { partnerId: 'another' }),
-  ];
-  const { routingKey, body: message } = publishFrame(organization, sender, plant.id, 'site-setpoint', {
+const it = test.extend('scene', async ({ ownTeam: { organization } }) => {
+  const { plant, key: client } = await setScene({ organization, plant: true, key: true });
+  const other = await createKey(organization, { partnerId: 'another' });
+  const body = messageOf(organization, client, plant.id, 'site-setpoint', {
     ...{ type: 'POWER', targetValueKw: 20, direction: 'IMPORT', includeConsumption: true, priority: 'HIGH' },
     validFrom: new Date().toISOString(),
   });
   const path = `/vcp/sites/${plant.id}`;
-  const client = new KeyClient(sender);
-  const answer = await client.post(`${path}/commands`, { routingKey, message });
-  const { commandId } = (await answer.json()) as CommandAnswer;
-  return { plant, path, client, other: new KeyClient(other), commandId };
+  const { commandId } = await bodyOf<CommandAnswer>(await client.post(`${path}/commands`, body), 200);
+  return { plant, path, client, other, commandId };
 });
 
 describe('a command of a key', () => {
@@ -55,22 +49,17 @@ describe('a command of a key', () => {
 describe('the timeline of a command', () => {
   it('says when each event was stored, and when a client acknowledged it [C-13.2]', async ({ ownTeam }) => {
     const { organization, viewer, id: org } = ownTeam;
-    const plant = await createPlant(organization, { config: LIMITED });
-    const key = await createKey(organization);
-    const partner = await Partner.connect(organization, key);
+    const { plant, key, partner } = await setScene({ organization, plant: true, partner: 'connected' });
     await partner.consume('event.status');
-    const { routingKey, body: message } = publishFrame(organization, key, plant.id, 'mode', {
-      mode: 'NONE',
-    });
-    const client = new KeyClient(key);
-    const sent = await client.post(`/vcp/sites/${plant.id}/commands`, { routingKey, message });
+    const body = messageOf(organization, key, plant.id, 'mode', { mode: 'NONE' });
+    const sent = await key.post(`/vcp/sites/${plant.id}/commands`, body);
     const { commandId } = (await sent.json()) as CommandAnswer;
     const [{ lease = 0 } = {}] = await partner.delivered(1);
     partner.link.send({ kind: 'settle', outcome: 'ack', leases: [lease] });
     await partner.quiet();
     const events = async () => {
       const path = `/vcp/sites/${plant.id}/commands/${commandId}/timeline`;
-      const { steps } = await client.read<{ steps: TimelineStep[] }>(path);
+      const { steps } = await key.read<{ steps: TimelineStep[] }>(path);
       return steps.filter(({ step }) => step.startsWith('EVENT_'));
     };
     await expect.poll(async () => (await events()).length, { timeout: 5_000 }).toBe(2);
@@ -87,13 +76,10 @@ describe('the timeline of a command', () => {
 
   it('has no events for a command of a person, because no key gets them', async ({ ownTeam }) => {
     const { organization, operator, id: org } = ownTeam;
-    const plant = await createPlant(organization, { config: LIMITED });
+    const plant = await createPlant(organization);
     const sent = await operator.post(
       `/plants/${plant.id}/commands`,
-      {
-        ...{ family: 'emergency', payload: { type: 'HOLD' } },
-        idempotencyKey: 'one',
-      },
+      { family: 'emergency', payload: { type: 'HOLD' }, idempotencyKey: 'one' },
       { org },
     );
     const { commandId } = (await sent.json()) as CommandAnswer;

@@ -1,9 +1,8 @@
 /** The export of a plant over REST: who may read it, and that it is whole [C-13.4]. */
 import { vi } from 'vitest';
-import { KeyClient } from '#workerd/client.ts';
 import { auditRows } from '#workerd/door.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import { createKey, createPlant, LIMITED } from '#workerd/world.ts';
+import { createKey, createPlant } from '#workerd/world.ts';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import { readExport } from '../../../tools/replay/chain.ts';
 import { replay } from '../../../tools/replay/replay.ts';
@@ -14,7 +13,7 @@ const timeOf = (fromMs: number, toMs: number) =>
 const PRESENT = () => timeOf(Date.now() - HOUR, Date.now() + HOUR);
 
 const it = test.extend('scene', async ({ ownTeam }) => {
-  const plant = await createPlant(ownTeam.organization, { config: LIMITED });
+  const plant = await createPlant(ownTeam.organization);
   const setpoint = {
     type: 'POWER',
     direction: 'IMPORT',
@@ -97,7 +96,7 @@ describe('GET /plants/{id}/export', () => {
       404,
       'PLANT_NOT_FOUND',
     );
-    const key = new KeyClient(await createKey(ownTeam.organization));
+    const key = await createKey(ownTeam.organization);
     await expectError(await key.call(`${path}?${PRESENT()}`), 401, 'UNAUTHORIZED');
     const now = Date.now();
     for (const wrong of ['', 'from=now&to=then', timeOf(now, now), timeOf(now, now + 8 * 24 * HOUR)])

@@ -6,10 +6,11 @@ import { StreamClient } from '#workerd/event-streams.ts';
 import { Mailbox } from '#workerd/mailbox.ts';
 import { operator } from '#workerd/operator.ts';
 import { PASSWORD, Person, refresh } from '#workerd/people.ts';
-import { Submitter, submission } from '#workerd/site-submissions.ts';
+import { setScene } from '#workerd/scene.ts';
+import { type Submitter, submission } from '#workerd/site-submissions.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import { createKey, createPlant, LIMITED, siteOf } from '#workerd/world.ts';
+import { createPlant, siteOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 
 /** How long a stream may outlive its session. */
@@ -29,16 +30,17 @@ interface Watched {
 }
 
 async function newPlant(team: Team): Promise<string> {
-  return (await createPlant(team.organization, { config: LIMITED })).id;
+  return (await createPlant(team.organization)).id;
 }
 
 async function scene(team: Team): Promise<Watched> {
-  const plantId = await newPlant(team);
+  const { organization } = team;
+  const { siteId: plantId, partner } = await setScene({ organization, plant: true, key: true });
   const headers = { 'x-org-id': team.id };
   return {
     team,
     plantId,
-    partner: new Submitter(plantId, (await createKey(team.organization)).id),
+    partner,
     open: (by = team.viewer, id = plantId, query = '') =>
       StreamClient.open(by, `/plants/${id}/stream${query}`, headers),
     ask: (by, id = plantId, query = '') => by.call(`/plants/${id}/stream${query}`, { headers }),

@@ -5,19 +5,19 @@ import { StreamClient } from '#workerd/event-streams.ts';
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
 import { operator } from '#workerd/operator.ts';
 import { Person } from '#workerd/people.ts';
+import { setScene } from '#workerd/scene.ts';
 import { publish } from '#workerd/site-devices.ts';
 import { powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import { createKey, createPlant, LIMITED, siteOf } from '#workerd/world.ts';
+import { createKey, siteOf } from '#workerd/world.ts';
 import { SITE_BOUNDS } from '../../../durable-objects/site/bounds.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { STREAM_HEADER, STREAM_LAST_HEADER, type StreamDown } from '../../../protocol/link/stream.ts';
 
 /** A plant of a team, and a partner whose commands are rejected, each with one acknowledgement. */
 async function scene(team: Team) {
-  const plant = await createPlant(team.organization, { config: LIMITED });
-  const partner = new Submitter(plant.id, (await createKey(team.organization)).id);
+  const { plant, partner } = await setScene({ organization: team.organization, plant: true, key: true });
   const path = `/plants/${plant.id}/stream`;
   const headers = { 'x-org-id': team.id };
   const open = (query = '', more: Record<string, string> = {}) =>

@@ -1,13 +1,14 @@
 /** Commands over HTTPS, of partners and of people: the same judgement, log and events as over AMQP [C-13.5]. */
 import { vi } from 'vitest';
 import { lower, raise } from '#workerd/backups.ts';
-import { bodyOf as jsonOf, KeyClient } from '#workerd/client.ts';
+import { bodyOf as jsonOf, type KeyClient } from '#workerd/client.ts';
 import { runSql } from '#workerd/d1.ts';
 import { auditRows } from '#workerd/door.ts';
 import { connectPartner, publishFrame } from '#workerd/links.ts';
 import { publishAll } from '#workerd/publishes.ts';
-import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import { createKey, createOrganization, createPlant, type Key, LIMITED, vhostOf } from '#workerd/world.ts';
+import { setScene } from '#workerd/scene.ts';
+import { describe, expect, expectError, it, test } from '#workerd/worker-test.ts';
+import { createKey, createOrganization, createPlant, vhostOf } from '#workerd/world.ts';
 import { Site } from '../../../durable-objects/site.ts';
 import type { CommandLogEntry } from '../../../protocol/command-log.ts';
 import type { CommandAnswer } from '../../../protocol/rest-publish.ts';
@@ -72,30 +73,23 @@ function comparable({ id: _id, messageId, siteId: _site, decision, payload, ...e
   return { messageId, stage: decision?.stage, payload: shown, ...Object.fromEntries(rest) };
 }
 
-const it = test
-  .extend('source', async ({ organization }) => await createKey(organization))
-  .extend('client', ({ source }) => new KeyClient(source))
-  .extend('limited', async ({ organization }) => await createPlant(organization, { config: LIMITED }));
-
-type Frame = ReturnType<typeof publishFrame>;
-
 async function answerTo(answer: Promise<Response>): Promise<CommandAnswer> {
   return await jsonOf<CommandAnswer>(await answer, 200);
 }
 
-function bodyOf({ routingKey, body }: Frame) {
+function bodyOf({ routingKey, body }: ReturnType<typeof publishFrame>) {
   return { routingKey, message: body };
 }
 
-async function log(key: Key, siteId: string): Promise<CommandLogEntry[]> {
-  const { items } = await new KeyClient(key).read<{ items: CommandLogEntry[] }>(
+async function log(key: KeyClient, siteId: string): Promise<CommandLogEntry[]> {
+  const { items } = await key.read<{ items: CommandLogEntry[] }>(
     `/vcp/sites/${siteId}/commands?pageSize=100`,
   );
   return items.toReversed();
 }
 
-async function events(key: Key, siteId: string): Promise<string[]> {
-  const page = await new KeyClient(key).read<{ events: { routingKey: string; event: string }[] }>(
+async function events(key: KeyClient, siteId: string): Promise<string[]> {
+  const page = await key.read<{ events: { routingKey: string; event: string }[] }>(
     `/vcp/events?siteId=${siteId}&limit=500`,
   );
   return page.events.map(({ routingKey, event }) => {
@@ -108,109 +102,99 @@ async function events(key: Key, siteId: string): Promise<string[]> {
 describe('POST /vcp/sites/{siteId}/commands', () => {
   it('judges, logs and answers every command as AMQP does, with the same events [C-13.5]', async ({
     organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
   }) => {
-    const other = await createPlant(organization, { config: LIMITED });
+    const other = await createPlant(organization);
     const commands = COMMANDS.map(([, family, payload, sign]) => {
       const options = { messageId: crypto.randomUUID(), correlationId: crypto.randomUUID(), sign };
       const given = payload();
-      return (siteId: string) => publishFrame(organization, source, siteId, family, given, options);
+      return (siteId: string) => publishFrame(organization, key, siteId, family, given, options);
     });
-    const link = await connectPartner(source);
+    const link = await connectPartner(key);
     for (const [index, frameFor] of commands.entries()) {
       // One after another, because an emergency overtakes the commands before it.
       link.send({ ...frameFor(other.id), seq: index + 1 });
       await link.next((frame) => frame.kind === 'stored' && frame.seqs.includes(index + 1));
     }
     for (const frameFor of commands) {
-      const path = `/vcp/sites/${limited.id}/commands`;
-      const answer = await answerTo(client.post(path, bodyOf(frameFor(limited.id))));
-      const [entry] = (await log(source, limited.id)).slice(-1);
+      const path = `/vcp/sites/${plant.id}/commands`;
+      const answer = await answerTo(key.post(path, bodyOf(frameFor(plant.id))));
+      const [entry] = (await log(key, plant.id)).slice(-1);
       expect(entry?.id).toBe(answer.commandId);
       expect(answer.acknowledgement.rejectionCode).toBe(entry?.rejectionCode);
     }
-    const [overAmqp, overHttps] = [await log(source, other.id), await log(source, limited.id)];
+    const [overAmqp, overHttps] = [await log(key, other.id), await log(key, plant.id)];
     expect(overHttps).toHaveLength(COMMANDS.length);
     expect(overHttps.map(comparable)).toEqual(overAmqp.map(comparable));
-    const [theirs, own] = [await events(source, other.id), await events(source, limited.id)];
+    const [theirs, own] = [await events(key, other.id), await events(key, plant.id)];
     expect(own).toEqual(theirs);
     const acknowledged = own.filter((text) => text.includes('.event.command.ack'));
     expect(acknowledged).toHaveLength(COMMANDS.length);
   });
 
   it('answers the first acknowledgement to the same bytes again, over both ways, with one effect', async ({
-    organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
+    newFrame,
   }) => {
-    const path = `/vcp/sites/${limited.id}/commands`;
-    const frame = publishFrame(organization, source, limited.id, 'site-setpoint', setpoint(20));
-    const first = await answerTo(client.post(path, bodyOf(frame)));
-    await publishAll(source, [frame]);
-    const again = await answerTo(client.post(path, bodyOf(frame)));
+    const path = `/vcp/sites/${plant.id}/commands`;
+    const frame = newFrame('site-setpoint', setpoint(20));
+    const first = await answerTo(key.post(path, bodyOf(frame)));
+    await publishAll(key, [frame]);
+    const again = await answerTo(key.post(path, bodyOf(frame)));
     expect(again).toEqual({ ...first, repeated: true });
     expect(first).not.toHaveProperty('repeated');
-    expect(await log(source, limited.id)).toHaveLength(1);
-    const changed = publishFrame(organization, source, limited.id, 'site-setpoint', setpoint(30), {
+    expect(await log(key, plant.id)).toHaveLength(1);
+    const changed = newFrame('site-setpoint', setpoint(30), {
       messageId: JSON.parse(frame.body).messageId,
     });
-    const refused = await answerTo(client.post(path, bodyOf(changed)));
+    const refused = await answerTo(key.post(path, bodyOf(changed)));
     expect(refused.acknowledgement.status).toBe('REJECTED');
   });
 
   it('records one of many requests with the same messageId at once, over HTTPS and AMQP together', async ({
-    organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
+    newFrame,
   }) => {
-    const frame = publishFrame(organization, source, limited.id, 'device', battery(5));
-    const path = `/vcp/sites/${limited.id}/commands`;
+    const frame = newFrame('device', battery(5));
+    const path = `/vcp/sites/${plant.id}/commands`;
     const [answers] = await Promise.all([
-      Promise.all(Array.from({ length: 8 }, () => answerTo(client.post(path, bodyOf(frame))))),
-      publishAll(source, [frame]),
+      Promise.all(Array.from({ length: 8 }, () => answerTo(key.post(path, bodyOf(frame))))),
+      publishAll(key, [frame]),
     ]);
     expect(new Set(answers.map(({ commandId }) => commandId)).size).toBe(1);
     expect(answers.filter(({ repeated }) => !repeated).length).toBeLessThanOrEqual(1);
-    expect(await log(source, limited.id)).toHaveLength(1);
+    expect(await log(key, plant.id)).toHaveLength(1);
   });
 
   it('answers 400 with the reason to a malformed envelope, and makes no dead letter of it [C-13.5]', async ({
-    organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
+    newFrame,
   }) => {
-    const path = `/vcp/sites/${limited.id}/commands`;
-    const { routingKey, body } = publishFrame(organization, source, limited.id, 'mode', {
-      mode: 'AUTOMATIC',
-    });
+    const path = `/vcp/sites/${plant.id}/commands`;
+    const { routingKey, body } = newFrame('mode', { mode: 'AUTOMATIC' });
     for (const message of ['nonsense', '{}', '[]', body.replace('"1.1"', '"2.0"'), body.slice(0, -1)]) {
-      const error = await expectError(
-        await client.post(path, { routingKey, message }),
-        400,
-        'VALIDATION_ERROR',
-      );
+      const error = await expectError(await key.post(path, { routingKey, message }), 400, 'VALIDATION_ERROR');
       expect(JSON.stringify(error)).toContain('message: ');
     }
     for (const wrong of [{}, { routingKey }, { routingKey, message: {} }, { routingKey: 1, message: body }])
-      await expectError(await client.post(path, wrong), 400, 'VALIDATION_ERROR');
-    const more = await client.post(path, { routingKey, message: body, more: 1 });
+      await expectError(await key.post(path, wrong), 400, 'VALIDATION_ERROR');
+    const more = await key.post(path, { routingKey, message: body, more: 1 });
     await expectError(more, 400, 'VALIDATION_ERROR');
-    const { deadLetters } = await client.read<{ deadLetters: unknown[] }>('/vcp/dead-letters');
-    expect([deadLetters, await log(source, limited.id)]).toEqual([[], []]);
+    const { deadLetters } = await key.read<{ deadLetters: unknown[] }>('/vcp/dead-letters');
+    expect([deadLetters, await log(key, plant.id)]).toEqual([[], []]);
   });
 
   it('refuses a malformed routing key with 400 and its name, before rights and envelope [C-15.2]', async ({
     organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
+    newFrame,
   }) => {
-    const { body } = publishFrame(organization, source, limited.id, 'device', battery(5));
+    const { body } = newFrame('device', battery(5));
     const own = `${organization.slug}.command.device`;
     const malformed = [
       `${own}.a b`,
@@ -228,9 +212,9 @@ describe('POST /vcp/sites/{siteId}/commands', () => {
     ];
     for (const routingKey of malformed)
       for (const message of [body, 'nonsense'])
-        for (const path of ['', '/dry-run'].map((end) => `/vcp/sites/${limited.id}/commands${end}`)) {
+        for (const path of ['', '/dry-run'].map((end) => `/vcp/sites/${plant.id}/commands${end}`)) {
           const error = await expectError(
-            await client.post(path, { routingKey, message }),
+            await key.post(path, { routingKey, message }),
             400,
             'VALIDATION_ERROR',
           );
@@ -243,125 +227,112 @@ describe('POST /vcp/sites/{siteId}/commands', () => {
       ],
     };
     const error = await expectError(
-      await client.post(`/vcp/sites/${limited.id}/commands/dry-run`, listed),
+      await key.post(`/vcp/sites/${plant.id}/commands/dry-run`, listed),
       400,
       'VALIDATION_ERROR',
     );
     expect(error.message).toContain('commands.1.routingKey: ');
-    expect(await log(source, limited.id)).toEqual([]);
+    expect(await log(key, plant.id)).toEqual([]);
   });
 
   it('refuses an envelope whose source or correlationId has control characters or directions [C-15.2]', async ({
-    organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
+    newFrame,
   }) => {
-    const { routingKey, body } = publishFrame(
-      organization,
-      source,
-      limited.id,
-      'site-setpoint',
-      setpoint(20),
-    );
+    const { routingKey, body } = newFrame('site-setpoint', setpoint(20));
     for (const field of ['source', 'correlationId'])
       for (const text of ['a\nb', '\u0000', '\u001b[2J', '\u202ea', '\ud800']) {
         const message = JSON.stringify({ ...JSON.parse(body), [field]: text, signature: undefined });
-        const path = `/vcp/sites/${limited.id}/commands`;
+        const path = `/vcp/sites/${plant.id}/commands`;
         const error = await expectError(
-          await client.post(path, { routingKey, message }),
+          await key.post(path, { routingKey, message }),
           400,
           'VALIDATION_ERROR',
         );
         expect(error.message).toContain(`message: ${field}: `);
       }
-    expect(await log(source, limited.id)).toEqual([]);
+    expect(await log(key, plant.id)).toEqual([]);
   });
 
   it('refuses a routing key of another organization, an unknown one, and one without its scope', async ({
     organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
+    newFrame,
   }) => {
-    const path = `/vcp/sites/${limited.id}/commands`;
-    const frame = publishFrame(organization, source, limited.id, 'site-setpoint', setpoint(20));
+    const path = `/vcp/sites/${plant.id}/commands`;
+    const frame = newFrame('site-setpoint', setpoint(20));
     for (const routingKey of ['other.command.site-setpoint', `${organization.slug}.command.none`, 'x']) {
       const error = await expectError(
-        await client.post(path, { ...bodyOf(frame), routingKey }),
+        await key.post(path, { ...bodyOf(frame), routingKey }),
         403,
         'FORBIDDEN',
       );
       expect(error.message).toContain('ACCESS_REFUSED');
     }
-    const reader = new KeyClient(
-      await createKey(organization, { scopes: ['vcp:connect', 'vcp:write:mode'] }),
-    );
+    const reader = await createKey(organization, { scopes: ['vcp:connect', 'vcp:write:mode'] });
     await expectError(await reader.post(path, bodyOf(frame)), 403, 'FORBIDDEN');
-    const noConnect = new KeyClient(await createKey(organization, { scopes: ['vcp:read'] }));
+    const noConnect = await createKey(organization, { scopes: ['vcp:read'] });
     await expectError(await noConnect.post(path, bodyOf(frame)), 403, 'FORBIDDEN');
   });
 
   it('refuses a message for another site, and a site that the key may not see as absent', async ({
     organization,
-    source,
-    client,
-    limited,
+    key,
     plant,
   }) => {
-    const frame = publishFrame(organization, source, plant.id, 'site-setpoint', setpoint(20));
-    const elsewhere = await client.post(`/vcp/sites/${limited.id}/commands`, bodyOf(frame));
+    const other = await createPlant(organization);
+    const frame = publishFrame(organization, key, other.id, 'site-setpoint', setpoint(20));
+    const elsewhere = await key.post(`/vcp/sites/${plant.id}/commands`, bodyOf(frame));
     await expectError(elsewhere, 409, 'CONFLICT');
     const foreign = await createPlant(await createOrganization());
     for (const siteId of [foreign.id, crypto.randomUUID()])
       await expectError(
-        await client.post(`/vcp/sites/${siteId}/commands`, bodyOf(frame)),
+        await key.post(`/vcp/sites/${siteId}/commands`, bodyOf(frame)),
         404,
         'SITE_NOT_FOUND',
       );
-    const one = new KeyClient(await createKey(organization, { allowedPlantIds: [limited.id] }));
+    const one = await createKey(organization, { allowedPlantIds: [plant.id] });
     await expectError(
-      await one.post(`/vcp/sites/${plant.id}/commands`, bodyOf(frame)),
+      await one.post(`/vcp/sites/${other.id}/commands`, bodyOf(frame)),
       404,
       'SITE_NOT_FOUND',
     );
   });
 
   it('answers 503 with Retry-After if the site does not record it, and the same bytes take effect once later', async ({
-    organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
+    newFrame,
   }) => {
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
-    const path = `/vcp/sites/${limited.id}/commands`;
-    const frame = publishFrame(organization, source, limited.id, 'site-setpoint', setpoint(20));
+    const path = `/vcp/sites/${plant.id}/commands`;
+    const frame = newFrame('site-setpoint', setpoint(20));
     vi.spyOn(console, 'warn').mockReturnValue(undefined);
     const broken = vi.spyOn(Site.prototype, 'submit').mockImplementation(async () => {
       vi.setSystemTime(Date.now() + 10_000);
       throw new Error('the object fails');
     });
-    const refused = await client.post(path, bodyOf(frame));
+    const refused = await key.post(path, bodyOf(frame));
     expect(refused.headers.get('retry-after')).toBe('5');
     await expectError(refused, 503, 'SERVICE_UNAVAILABLE');
     broken.mockRestore();
     vi.useRealTimers();
-    const again = publishFrame(organization, source, limited.id, 'site-setpoint', setpoint(20));
-    expect(await answerTo(client.post(path, bodyOf(again)))).toMatchObject({
+    const again = newFrame('site-setpoint', setpoint(20));
+    expect(await answerTo(key.post(path, bodyOf(again)))).toMatchObject({
       acknowledgement: { status: 'QUEUED' },
     });
-    expect(await log(source, limited.id)).toHaveLength(1);
+    expect(await log(key, plant.id)).toHaveLength(1);
   });
 
   it('answers 429 over the publish rate of the key, but never to an emergency [C-6.5]', async ({
-    limited,
-    organization,
+    key,
+    plant,
+    newFrame,
   }) => {
-    const key = await createKey(organization);
-    const client = new KeyClient(key);
-    const path = `/vcp/sites/${limited.id}/commands`;
-    const of = (family: CommandFamily, payload: object) =>
-      client.post(path, bodyOf(publishFrame(organization, key, limited.id, family, payload)));
+    const path = `/vcp/sites/${plant.id}/commands`;
+    const of = (family: CommandFamily, payload: object) => key.post(path, bodyOf(newFrame(family, payload)));
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
     const statuses: number[] = [];
     for (let count = 0; count < 8; count++) {
@@ -374,61 +345,53 @@ describe('POST /vcp/sites/{siteId}/commands', () => {
   });
 
   it('answers 503 at once behind a fence of the key, and the command has no effect', async ({
-    organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
+    newFrame,
   }) => {
-    const object = { object: 'key', id: source.id } as const;
+    const object = { object: 'key', id: key.id } as const;
     const fence = await raise(object);
-    const frame = publishFrame(organization, source, limited.id, 'site-setpoint', setpoint(20));
-    const refused = await client.post(`/vcp/sites/${limited.id}/commands`, bodyOf(frame));
+    const frame = newFrame('site-setpoint', setpoint(20));
+    const refused = await key.post(`/vcp/sites/${plant.id}/commands`, bodyOf(frame));
     await expectError(refused, 503, 'SERVICE_UNAVAILABLE');
     await lower(object, fence);
-    expect(await log(source, limited.id)).toEqual([]);
+    expect(await log(key, plant.id)).toEqual([]);
   });
 
   it('never refuses an emergency for the request rate of the key [C-6.5]', async ({
-    limited,
     organization,
+    key,
+    plant,
+    newFrame,
   }) => {
     await runSql(
       `UPDATE organizations SET settings = json_set(settings, '$.restRatePerMinute', 60) WHERE id = ?`,
       organization.id,
     );
-    const key = await createKey(organization);
-    const client = new KeyClient(key);
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
-    while ((await client.call('/vcp/sites')).status === 200);
-    const path = `/vcp/sites/${limited.id}/commands`;
-    const of = (family: CommandFamily, payload: object) =>
-      client.post(path, bodyOf(publishFrame(organization, key, limited.id, family, payload)));
+    while ((await key.call('/vcp/sites')).status === 200);
+    const path = `/vcp/sites/${plant.id}/commands`;
+    const of = (family: CommandFamily, payload: object) => key.post(path, bodyOf(newFrame(family, payload)));
     await expectError(await of('mode', { mode: 'STANDARD' }), 429, 'TOO_MANY_REQUESTS');
     expect((await of('emergency', { type: 'HOLD' })).status).toBe(200);
   });
 
   it('refuses a message of too many bytes, and one that is no valid Unicode', async ({
-    organization,
-    source,
-    client,
-    limited,
+    key,
+    plant,
+    newFrame,
   }) => {
-    const path = `/vcp/sites/${limited.id}/commands`;
-    const { routingKey } = publishFrame(organization, source, limited.id, 'mode', {});
+    const path = `/vcp/sites/${plant.id}/commands`;
+    const { routingKey } = newFrame('mode', {});
     for (const message of ['€'.repeat(90_000), 'a\ud800b'])
-      await expectError(await client.post(path, { routingKey, message }), 400, 'VALIDATION_ERROR');
+      await expectError(await key.post(path, { routingKey, message }), 400, 'VALIDATION_ERROR');
   });
 
-  it('refuses a revoked key, whatever D1 says [rule 6]', async ({
-    organization,
-    source,
-    client,
-    limited,
-  }) => {
-    await vhostOf(source.id).revoke();
-    const frame = publishFrame(organization, source, limited.id, 'site-setpoint', setpoint(20));
-    const path = `/vcp/sites/${limited.id}/commands`;
-    await expectError(await client.post(path, bodyOf(frame)), 401, 'UNAUTHORIZED');
+  it('refuses a revoked key, whatever D1 says [rule 6]', async ({ key, plant, newFrame }) => {
+    await vhostOf(key.id).revoke();
+    const frame = newFrame('site-setpoint', setpoint(20));
+    const path = `/vcp/sites/${plant.id}/commands`;
+    await expectError(await key.post(path, bodyOf(frame)), 401, 'UNAUTHORIZED');
   });
 });
 
@@ -439,8 +402,7 @@ async function sentBy(organizationId: string) {
 
 describe('POST /plants/{id}/commands', () => {
   const people = test.extend('scene', async ({ ownTeam }) => {
-    const plant = await createPlant(ownTeam.organization, { config: LIMITED });
-    const key = await createKey(ownTeam.organization);
+    const { plant, key } = await setScene({ organization: ownTeam.organization, plant: true, key: true });
     const send = (body: object, by = ownTeam.operator) =>
       by.post(`/plants/${plant.id}/commands`, body, { org: ownTeam.id });
     return { plant, key, send };
@@ -522,11 +484,7 @@ describe('POST /plants/{id}/commands', () => {
     'refuses a VIEWER, a key, another organization, and invalid bodies',
     async ({ ownTeam, other, scene: { plant, key, send } }) => {
       await expectError(await send(command(), ownTeam.viewer), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
-      await expectError(
-        await new KeyClient(key).post(`/plants/${plant.id}/commands`, command()),
-        401,
-        'UNAUTHORIZED',
-      );
+      await expectError(await key.post(`/plants/${plant.id}/commands`, command()), 401, 'UNAUTHORIZED');
       const foreign = await other.operator.post(`/plants/${plant.id}/commands`, command(), { org: other.id });
       await expectError(foreign, 404, 'PLANT_NOT_FOUND');
       const { idempotencyKey: _none, ...without } = command();

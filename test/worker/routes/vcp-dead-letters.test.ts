@@ -1,12 +1,12 @@
 /** The dead letters of a key over REST: listed, put back and deleted [C-12.5]. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
-import { KeyClient } from '#workerd/client.ts';
+import type { KeyClient } from '#workerd/client.ts';
 import { hand, numberOf, range } from '#workerd/outbox-events.ts';
-import { charge, Partner, publishOf } from '#workerd/partner.ts';
+import { charge, type Partner, publishOf } from '#workerd/partner.ts';
+import { setScene } from '#workerd/scene.ts';
 import { readCommands } from '#workerd/site-reads.ts';
-import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, expectInvalid, INSTANT, test } from '#workerd/worker-test.ts';
-import { createKey, type Key, vhostOf } from '#workerd/world.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import type { DeadLetter, Requeued } from '../../../protocol/dead-letter.ts';
 
 const PATH = '/vcp/dead-letters';
@@ -16,14 +16,9 @@ interface Page {
   next: string | null;
 }
 
-/** A key of a team with an open client, and its REST client. */
-async function newScene(team: Team) {
-  const key = await createKey(team.organization);
-  const partner = await Partner.connect(team.organization, key);
-  return { key, partner, client: new KeyClient(key) };
-}
-
-const it = test.extend('scene', ({ team }) => newScene(team));
+const it = test.extend('scene', ({ team: { organization } }) => {
+  return setScene({ organization, partner: 'connected' });
+});
 
 async function list(client: KeyClient, query = ''): Promise<DeadLetter[]> {
   return (await client.read<Page>(`${PATH}${query}`)).deadLetters;
@@ -49,10 +44,10 @@ describe('GET /vcp/dead-letters', () => {
     scene,
     team,
   }) => {
-    const { key, partner, client } = scene;
+    const { key, partner } = scene;
     await publishBad(partner, 'nonsense');
     await rejectEvent(partner, key);
-    const [publish, event] = await list(client);
+    const [publish, event] = await list(key);
     expect(publish).toEqual({
       id: expect.stringMatching(/^\d+-\d+-\d+$/),
       reason: 'not JSON',
@@ -72,38 +67,38 @@ describe('GET /vcp/dead-letters', () => {
   });
 
   it('has pages, which go on after a sleep of the object', async ({ scene }) => {
-    const { key, partner, client } = scene;
+    const { key, partner } = scene;
     await publishBad(partner, ...range(1, 5).map((number) => `bad ${number}`));
-    const first = await client.read<Page>(`${PATH}?limit=2`);
+    const first = await key.read<Page>(`${PATH}?limit=2`);
     await evictDurableObject(vhostOf(key.id));
-    const second = await client.read<Page>(`${PATH}?limit=2&after=${first.next}`);
-    const third = await client.read<Page>(`${PATH}?limit=2&after=${second.next}`);
+    const second = await key.read<Page>(`${PATH}?limit=2&after=${first.next}`);
+    const third = await key.read<Page>(`${PATH}?limit=2&after=${second.next}`);
     const bodies = [first, second, third].flatMap(({ deadLetters }) => deadLetters.map(({ body }) => body));
     expect(bodies).toEqual(range(1, 5).map((number) => `bad ${number}`));
     expect(third.next).toBeNull();
   });
 
   it('is bounded in characters', async ({ scene }) => {
-    const { partner, client } = scene;
+    const { partner, key } = scene;
     await publishBad(partner, ...range(1, 5).map((number) => `${number}${'x'.repeat(200_000)}`));
-    const page = await client.read<Page>(PATH);
+    const page = await key.read<Page>(PATH);
     expect(page.deadLetters.map(({ body }) => body[0])).toEqual(['1', '2', '3']);
-    expect((await list(client, `?after=${page.next}`)).map(({ body }) => body[0])).toEqual(['4', '5']);
+    expect((await list(key, `?after=${page.next}`)).map(({ body }) => body[0])).toEqual(['4', '5']);
   });
 
   it('shows bytes that are no text as base64', async ({ scene }) => {
-    const { partner, client } = scene;
+    const { partner, key } = scene;
     const body = publishOf(partner.routingKey('device'), '/w==', { encoding: 'base64' });
     await partner.ask(body);
-    expect(await list(client)).toMatchObject([{ body: '/w==', encoding: 'base64', reason: 'not UTF-8' }]);
+    expect(await list(key)).toMatchObject([{ body: '/w==', encoding: 'base64', reason: 'not UTF-8' }]);
   });
 
   it('is for the key itself, and for an ADMIN who names it [C-12.5]', async ({ scene, team, other }) => {
-    const { key, partner, client } = scene;
+    const { key, partner } = scene;
     await publishBad(partner, 'nonsense');
     const query = `?keyId=${key.id}`;
     expect((await team.admin.read<Page>(`${PATH}${query}`)).deadLetters).toHaveLength(1);
-    expect(await list(client, query)).toHaveLength(1);
+    expect(await list(key, query)).toHaveLength(1);
     await expectInvalid(await team.admin.call(PATH), 'keyId');
     await expectError(await team.operator.call(`${PATH}${query}`), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
     const stranger = await other.newKey();
@@ -121,22 +116,22 @@ describe('GET /vcp/dead-letters', () => {
     ['after', ['x', '', '1', '1-2', '-1-2-3', '1-2-x']],
   ] as const)('refuses %s with a wrong value', async ([name, values], { scene }) => {
     for (const value of values)
-      await expectInvalid(await scene.client.call(`${PATH}?${name}=${value}`), name, value);
+      await expectInvalid(await scene.key.call(`${PATH}?${name}=${value}`), name, value);
   });
 });
 
 describe('POST /vcp/dead-letters/{id}/requeue', () => {
-  async function requeue(client: KeyClient, { id }: DeadLetter): Promise<Requeued> {
-    return await client.read<Requeued>(`${PATH}/${id}/requeue`, { method: 'POST' });
+  async function requeue(key: KeyClient, { id }: DeadLetter): Promise<Requeued> {
+    return await key.read<Requeued>(`${PATH}/${id}/requeue`, { method: 'POST' });
   }
 
   it('puts an event back into its queue, where a client gets the same bytes [C-12.5]', async ({ scene }) => {
-    const { key, partner, client } = scene;
+    const { key, partner } = scene;
     await rejectEvent(partner, key);
-    const [dead] = await list(client);
+    const [dead] = await list(key);
     if (!dead) throw new Error('no dead letter');
-    expect(await requeue(client, dead)).toEqual({ requeuedFrom: dead.id, outcome: 'QUEUED' });
-    expect(await list(client)).toEqual([]);
+    expect(await requeue(key, dead)).toEqual({ requeuedFrom: dead.id, outcome: 'QUEUED' });
+    expect(await list(key)).toEqual([]);
     await partner.consume('event.alarm', { tag: 'again' });
     const [delivery] = await partner.delivered(1, 'again');
     expect(delivery?.body).toBe(dead.body);
@@ -147,14 +142,14 @@ describe('POST /vcp/dead-letters/{id}/requeue', () => {
   it('judges a publish again: one that is still malformed is dead-lettered again [C-12.5]', async ({
     scene,
   }) => {
-    const { partner, client } = scene;
+    const { partner, key } = scene;
     await publishBad(partner, 'nonsense');
-    const [dead] = await list(client);
+    const [dead] = await list(key);
     if (!dead) throw new Error('no dead letter');
-    expect(await requeue(client, dead)).toEqual({
+    expect(await requeue(key, dead)).toEqual({
       ...{ requeuedFrom: dead.id, outcome: 'DEAD_LETTERED', reason: 'not JSON' },
     });
-    const [again, ...none] = await list(client);
+    const [again, ...none] = await list(key);
     expect(none).toEqual([]);
     expect(again).toMatchObject({ body: 'nonsense', reason: 'not JSON', queue: dead.queue });
     expect(again?.id).not.toBe(dead.id);
@@ -166,48 +161,50 @@ describe('POST /vcp/dead-letters/{id}/requeue', () => {
   }) => {
     const { id: siteId } = await team.newPlant();
     await team.newSubDevice(siteId);
-    const { key, partner, client } = scene;
+    const { key, partner } = scene;
     const { body, ...publish } = partner.command(siteId, 'device', charge());
     await partner.ask({ ...publish, body: body.replace('"1.1"', '"0.0"') });
-    expect(await list(client)).toHaveLength(1);
+    expect(await list(key)).toHaveLength(1);
     await runInDurableObject(vhostOf(key.id), (_, { storage }) => {
       storage.sql.exec(`UPDATE chunk SET data = replace(data, '\\"0.0\\"', '\\"1.1\\"')`);
     });
     await evictDurableObject(vhostOf(key.id));
-    const [dead] = await list(client);
+    const [dead] = await list(key);
     if (!dead) throw new Error('no dead letter');
-    expect(await requeue(client, dead)).toEqual({ requeuedFrom: dead.id, outcome: 'RECORDED' });
-    expect(await list(client)).toEqual([]);
+    expect(await requeue(key, dead)).toEqual({ requeuedFrom: dead.id, outcome: 'RECORDED' });
+    expect(await list(key)).toEqual([]);
     expect((await readCommands(siteId, 1, 10)).items).toMatchObject([{ commandType: 'DEVICE_COMMAND' }]);
   });
 
   it('needs the scope of the command: a key that may only read puts back events, but publishes nothing', async ({
     team,
   }) => {
-    const key = await createKey(team.organization, { scopes: ['vcp:connect', 'vcp:read', 'vcp:write:mode'] });
-    const partner = await Partner.connect(team.organization, key);
+    const { key, partner } = await setScene({
+      organization: team.organization,
+      partner: 'connected',
+      key: { scopes: ['vcp:connect', 'vcp:read', 'vcp:write:mode'] },
+    });
     await partner.ask(publishOf(partner.routingKey('mode'), 'nonsense'));
-    const client = new KeyClient(key);
     await runInDurableObject(vhostOf(key.id), (_, { storage }) => {
       storage.sql.exec(`UPDATE chunk SET data = replace(data, '.command.mode', '.command.device')`);
     });
     await evictDurableObject(vhostOf(key.id));
-    const [dead] = await list(client);
-    const answer = await client.post(`${PATH}/${dead?.id}/requeue`);
+    const [dead] = await list(key);
+    const answer = await key.post(`${PATH}/${dead?.id}/requeue`);
     expect((await expectError(answer, 403, 'FORBIDDEN')).message).toContain('vcp:write:device-command');
-    expect(await list(client)).toHaveLength(1);
+    expect(await list(key)).toHaveLength(1);
   });
 
   it('refuses a dead letter that a client has, that is gone, or that never was', async ({ scene }) => {
-    const { partner, client } = scene;
+    const { partner, key } = scene;
     await publishBad(partner, 'nonsense');
-    const [dead] = await list(client);
+    const [dead] = await list(key);
     await partner.consume('dead-letter', { tag: 'dead' });
     await partner.delivered(1, 'dead');
-    expect(await list(client)).toMatchObject([{ isHeld: true }]);
+    expect(await list(key)).toMatchObject([{ isHeld: true }]);
     const act = async (id: string) => [
-      await client.post(`${PATH}/${id}/requeue`),
-      await client.call(`${PATH}/${id}`, { method: 'DELETE' }),
+      await key.post(`${PATH}/${id}/requeue`),
+      await key.call(`${PATH}/${id}`, { method: 'DELETE' }),
     ];
     for (const answer of await act(dead?.id ?? '')) await expectError(answer, 409, 'CONFLICT');
     for (const id of ['1-2-3', '999999999-0-1', 'x', '-1', '__proto__', '1-1', '9'.repeat(300), '%20'])
@@ -223,13 +220,13 @@ describe('DELETE /vcp/dead-letters/{id}', () => {
     scene,
     team,
   }) => {
-    const { key, partner, client } = scene;
+    const { key, partner } = scene;
     await publishBad(partner, 'a', 'b', 'c');
-    const [, second] = await list(client);
+    const [, second] = await list(key);
     const path = `${PATH}/${second?.id}?keyId=${key.id}`;
     expect(await team.admin.read(path, { method: 'DELETE' })).toEqual({ id: second?.id });
     await evictDurableObject(vhostOf(key.id));
-    expect((await list(client)).map(({ body }) => body)).toEqual(['a', 'c']);
+    expect((await list(key)).map(({ body }) => body)).toEqual(['a', 'c']);
     const { data } = await team.admin.read<{ data: { actor: { type: string }; details: object }[] }>(
       '/audit-events?event=api_key.dead_letter_deleted',
     );

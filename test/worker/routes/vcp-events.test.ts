@@ -1,14 +1,12 @@
 /** The events of a key over HTTPS: pages of its journal, and streams [C-12.2], [C-12.3]. */
-
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { vi } from 'vitest';
-import { KeyClient } from '#workerd/client.ts';
 import { StreamClient } from '#workerd/event-streams.ts';
 import { operator } from '#workerd/operator.ts';
 import { hand, outboxEvents, passingEvents, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { setScene } from '#workerd/scene.ts';
-import { describe, expect, expectError, expectInvalid, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectInvalid, it } from '#workerd/worker-test.ts';
 import { createKey, createOrganization, createPlant, type Key, type Plant, vhostOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 
@@ -18,10 +16,6 @@ interface Page {
   firstKept: number;
   gap?: true;
 }
-
-const it = test
-  .extend('source', async ({ organization }) => await createKey(organization))
-  .extend('client', ({ source }) => new KeyClient(source));
 
 function numbersOf({ events }: Page): number[] {
   return events.map(({ event }) => JSON.parse(event).payload.n);
@@ -37,14 +31,9 @@ async function socketsOf(key: Key): Promise<number> {
 }
 
 describe('GET /vcp/events', () => {
-  it('answers pages of events, each text as it was signed [C-12.2]', async ({
-    source,
-    client,
-    plant,
-    organization,
-  }) => {
-    await hand(source, plant.id, 1, 5);
-    const first = await client.read<Page>('/vcp/events?limit=3');
+  it('answers pages of events, each text as it was signed [C-12.2]', async ({ key, plant, organization }) => {
+    await hand(key, plant.id, 1, 5);
+    const first = await key.read<Page>('/vcp/events?limit=3');
     expect(numbersOf(first)).toEqual([1, 2, 3]);
     expect(first).toEqual({
       events: first.events.map(({ event }, index) => ({
@@ -54,43 +43,43 @@ describe('GET /vcp/events', () => {
       firstKept: first.firstKept,
     });
     expect(JSON.parse(first.events[0]?.event ?? '')).toMatchObject({ siteId: plant.id, source: 'sitewire' });
-    expect(numbersOf(await client.read<Page>(`/vcp/events?after=${first.next}`))).toEqual([4, 5]);
+    expect(numbersOf(await key.read<Page>(`/vcp/events?after=${first.next}`))).toEqual([4, 5]);
   });
 
-  it('answers an empty page if there are no events', async ({ client }) => {
-    const page = await client.read<Page>('/vcp/events');
+  it('answers an empty page if there are no events', async ({ key }) => {
+    const page = await key.read<Page>('/vcp/events');
     expect(page).toEqual({ events: [], next: page.firstKept - 1, firstKept: page.firstKept });
-    expect(await client.read<Page>(`/vcp/events?after=${page.next}`)).toEqual(page);
+    expect(await key.read<Page>(`/vcp/events?after=${page.next}`)).toEqual(page);
   });
 
-  it('filters by type and site', async ({ source, client, organization, plant }) => {
+  it('filters by type and site', async ({ key, organization, plant }) => {
     const other = await createPlant(organization);
-    await hand(source, plant.id, 1, 1, { kind: 'alarm' });
-    await hand(source, other.id, 2, 1, { kind: 'alarm' });
-    await hand(source, plant.id, 3, 1, { kind: 'ack' });
-    expect(numbersOf(await client.read<Page>('/vcp/events?type=alarm'))).toEqual([1, 2]);
-    expect(numbersOf(await client.read<Page>(`/vcp/events?siteId=${plant.id}`))).toEqual([1, 3]);
-    expect(numbersOf(await client.read<Page>(`/vcp/events?siteId=${other.id}&type=ack`))).toEqual([]);
+    await hand(key, plant.id, 1, 1, { kind: 'alarm' });
+    await hand(key, other.id, 2, 1, { kind: 'alarm' });
+    await hand(key, plant.id, 3, 1, { kind: 'ack' });
+    expect(numbersOf(await key.read<Page>('/vcp/events?type=alarm'))).toEqual([1, 2]);
+    expect(numbersOf(await key.read<Page>(`/vcp/events?siteId=${plant.id}`))).toEqual([1, 3]);
+    expect(numbersOf(await key.read<Page>(`/vcp/events?siteId=${other.id}&type=ack`))).toEqual([]);
   });
 
-  it('says that events are no longer kept [C-12.2]', async ({ source, client, plant }) => {
-    await hand(source, plant.id, 1, 50, { chars: 2_000 });
-    const { firstKept } = await client.read<Page>('/vcp/events');
-    await runInDurableObject(vhostOf(source.id), (_, { storage }) => {
+  it('says that events are no longer kept [C-12.2]', async ({ key, plant }) => {
+    await hand(key, plant.id, 1, 50, { chars: 2_000 });
+    const { firstKept } = await key.read<Page>('/vcp/events');
+    await runInDurableObject(vhostOf(key.id), (_, { storage }) => {
       storage.sql.exec('DELETE FROM journal WHERE first = ?', firstKept);
     });
-    await evictDurableObject(vhostOf(source.id));
-    const page = await client.read<Page>(`/vcp/events?after=${firstKept}`);
+    await evictDurableObject(vhostOf(key.id));
+    const page = await key.read<Page>(`/vcp/events?after=${firstKept}`);
     expect(page.gap).toBe(true);
     expect(page.firstKept).toBeGreaterThan(firstKept);
     expect(page.events[0]?.sequence).toBe(page.firstKept);
-    expect((await client.read<Page>(`/vcp/events?after=${page.firstKept - 1}`)).gap).toBeUndefined();
+    expect((await key.read<Page>(`/vcp/events?after=${page.firstKept - 1}`)).gap).toBeUndefined();
   });
 
   it('is the same for a key that may only read [C-12.1]', async ({ organization, plant }) => {
     const key = await createKey(organization, { scopes: ['vcp:read'] });
     await hand(key, plant.id, 1, 2);
-    expect(numbersOf(await new KeyClient(key).read<Page>('/vcp/events'))).toEqual([1, 2]);
+    expect(numbersOf(await key.read<Page>('/vcp/events'))).toEqual([1, 2]);
   });
 
   it.for([
@@ -98,180 +87,170 @@ describe('GET /vcp/events', () => {
     ['limit', ['0', '501', 'x', '-1', '1.5', '']],
     ['type', ['', 'acks', 'ACK', 'event.alarm', '__proto__']],
     ['siteId', ['', 'x', '123', '__proto__']],
-  ] as const)(
-    'refuses %s with a wrong value and stores nothing',
-    async ([name, values], { client, source }) => {
-      for (const path of ['/vcp/events', '/vcp/events/stream']) {
-        if (path.endsWith('stream') && name === 'limit') continue;
-        for (const value of values)
-          await expectInvalid(await client.call(`${path}?${name}=${encodeURIComponent(value)}`), name, value);
-      }
-      expect(await vhostRows(source, 'SELECT * FROM journal')).toEqual([]);
-      expect(await socketsOf(source)).toBe(0);
-    },
-  );
-
-  it('refuses a sequence from the future, unknown and repeated parameters', async ({
-    client,
-    source,
-    plant,
-  }) => {
-    await hand(source, plant.id, 1, 1);
-    const { next } = await client.read<Page>('/vcp/events');
+  ] as const)('refuses %s with a wrong value and stores nothing', async ([name, values], { key }) => {
     for (const path of ['/vcp/events', '/vcp/events/stream']) {
-      await expectInvalid(await client.call(`${path}?after=${next + 1}`), 'after');
-      await expectInvalid(await client.call(`${path}?before=1`), 'before');
-      await expectInvalid(await client.call(`${path}?after=1&after=2`), 'after');
+      if (path.endsWith('stream') && name === 'limit') continue;
+      for (const value of values)
+        await expectInvalid(await key.call(`${path}?${name}=${encodeURIComponent(value)}`), name, value);
+    }
+    expect(await vhostRows(key, 'SELECT * FROM journal')).toEqual([]);
+    expect(await socketsOf(key)).toBe(0);
+  });
+
+  it('refuses a sequence from the future, unknown and repeated parameters', async ({ key, plant }) => {
+    await hand(key, plant.id, 1, 1);
+    const { next } = await key.read<Page>('/vcp/events');
+    for (const path of ['/vcp/events', '/vcp/events/stream']) {
+      await expectInvalid(await key.call(`${path}?after=${next + 1}`), 'after');
+      await expectInvalid(await key.call(`${path}?before=1`), 'before');
+      await expectInvalid(await key.call(`${path}?after=1&after=2`), 'after');
     }
   });
 
   it('names the newest sequence to a cursor that is ahead of the journal, by the name that the client used [C-12.2]', async ({
-    client,
-    source,
+    key,
     plant,
   }) => {
     const fault = async (answer: Promise<Response>) =>
       String((await expectError(await answer, 400, 'VALIDATION_ERROR')).details);
-    const fresh = await client.read<Page>('/vcp/events');
-    expect(await fault(client.call(`/vcp/events?after=${fresh.next + 1}`))).toMatch(
+    const fresh = await key.read<Page>('/vcp/events');
+    expect(await fault(key.call(`/vcp/events?after=${fresh.next + 1}`))).toMatch(
       new RegExp(`^after: .*\\b${fresh.next}\\b`),
     );
-    await hand(source, plant.id, 1, 3);
-    const { next } = await client.read<Page>('/vcp/events');
-    expect(numbersOf(await client.read<Page>(`/vcp/events?after=${next}`))).toEqual([]);
+    await hand(key, plant.id, 1, 3);
+    const { next } = await key.read<Page>('/vcp/events');
+    expect(numbersOf(await key.read<Page>(`/vcp/events?after=${next}`))).toEqual([]);
     for (const path of ['/vcp/events', '/vcp/events/stream'])
       for (const ahead of [next + 1, 999_999_999_999_999])
-        expect(await fault(client.call(`${path}?after=${ahead}`))).toMatch(
+        expect(await fault(key.call(`${path}?after=${ahead}`))).toMatch(
           new RegExp(`^after: ${ahead} .*\\b${next}\\b`),
         );
     const headers = { 'last-event-id': `${next + 1}` };
-    expect(await fault(client.call('/vcp/events/stream?after=0', { headers }))).toMatch(
+    expect(await fault(key.call('/vcp/events/stream?after=0', { headers }))).toMatch(
       new RegExp(`^Last-Event-ID: ${next + 1} .*\\b${next}\\b`),
     );
-    expect(await socketsOf(source)).toBe(0);
+    expect(await socketsOf(key)).toBe(0);
   });
 
-  it('answers a foreign site as one that does not exist', async ({ client }) => {
+  it('answers a foreign site as one that does not exist', async ({ key }) => {
     const foreign = await createPlant(await createOrganization());
     for (const path of ['/vcp/events', '/vcp/events/stream'])
       for (const siteId of [foreign.id, crypto.randomUUID()])
-        await expectError(await client.call(`${path}?siteId=${siteId}`), 404, 'SITE_NOT_FOUND');
+        await expectError(await key.call(`${path}?siteId=${siteId}`), 404, 'SITE_NOT_FOUND');
   });
 
-  it('needs vcp:read; a key that is older than journals has none', async ({ newKey, client, source }) => {
+  it('needs vcp:read; a key that is older than journals has none', async ({ newKey, key }) => {
     for (const path of ['/vcp/events', '/vcp/events/stream']) {
       const other = await newKey({ scopes: ['vcp:connect', 'plants:read'] });
       await expectError(await other.call(path), 403, 'FORBIDDEN');
     }
-    await runInDurableObject(vhostOf(source.id), (_, { storage }) => {
+    await runInDurableObject(vhostOf(key.id), (_, { storage }) => {
       storage.sql.exec("DELETE FROM fact WHERE name = 'key'");
     });
-    await evictDurableObject(vhostOf(source.id));
+    await evictDurableObject(vhostOf(key.id));
     for (const path of ['/vcp/events', '/vcp/events/stream'])
-      await expectError(await client.call(path), 409, 'CONFLICT');
+      await expectError(await key.call(path), 409, 'CONFLICT');
   });
 });
 
 describe('GET /vcp/events/stream', () => {
-  it('sends the kept events after a sequence, and then each new one [C-12.3]', async ({ source, plant }) => {
-    await hand(source, plant.id, 1, 3);
-    const stream = await StreamClient.open(source, '/vcp/events/stream?after=0');
+  it('sends the kept events after a sequence, and then each new one [C-12.3]', async ({ key, plant }) => {
+    await hand(key, plant.id, 1, 3);
+    const stream = await StreamClient.open(key, '/vcp/events/stream?after=0');
     expect(Object.fromEntries(stream.response.headers)).toMatchObject({
       ...{ 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
     });
     const first = await stream.take(3);
-    const page = await new KeyClient(source).read<Page>('/vcp/events');
+    const page = await key.read<Page>('/vcp/events');
     expect(first).toEqual(
       page.events.map(({ sequence, event }) => ({ id: String(sequence), event: 'ack', data: event })),
     );
-    await hand(source, plant.id, 4, 1, { kind: 'alarm' });
+    await hand(key, plant.id, 4, 1, { kind: 'alarm' });
     const [alarm] = await stream.take(1);
     expect([alarm?.event, numberOf(alarm ?? {})]).toEqual(['alarm', 4]);
   });
 
-  it('begins with the next event if there is no sequence', async ({ source, plant }) => {
-    await hand(source, plant.id, 1, 3);
-    const stream = await StreamClient.open(source);
-    await hand(source, plant.id, 4, 1);
+  it('begins with the next event if there is no sequence', async ({ key, plant }) => {
+    await hand(key, plant.id, 1, 3);
+    const stream = await StreamClient.open(key);
+    await hand(key, plant.id, 4, 1);
     expect((await stream.take(1)).map(numberOf)).toEqual([4]);
   });
 
-  it('resumes after Last-Event-ID, which goes before `after` [C-12.3]', async ({ source, plant }) => {
-    await hand(source, plant.id, 1, 5);
-    const first = await StreamClient.open(source, '/vcp/events/stream?after=0');
+  it('resumes after Last-Event-ID, which goes before `after` [C-12.3]', async ({ key, plant }) => {
+    await hand(key, plant.id, 1, 5);
+    const first = await StreamClient.open(key, '/vcp/events/stream?after=0');
     const [, second] = await first.take(2);
     first.leave();
     const headers = { 'last-event-id': second?.id ?? '' };
-    const again = await StreamClient.open(source, '/vcp/events/stream?after=0', headers);
+    const again = await StreamClient.open(key, '/vcp/events/stream?after=0', headers);
     expect((await again.take(3)).map(numberOf)).toEqual([3, 4, 5]);
   });
 
   it.for(['x', '-1', '1.5', '9'.repeat(400), 'null', '1 2'])(
     'refuses the Last-Event-ID %s [C-12.3]',
-    async (text, { client, source }) => {
-      const answer = await client.call('/vcp/events/stream', { headers: { 'last-event-id': text } });
+    async (text, { key }) => {
+      const answer = await key.call('/vcp/events/stream', { headers: { 'last-event-id': text } });
       await expectInvalid(answer, 'Last-Event-ID');
-      expect(await socketsOf(source)).toBe(0);
+      expect(await socketsOf(key)).toBe(0);
     },
   );
 
-  it('sends only events that match its filter', async ({ source, organization, plant }) => {
+  it('sends only events that match its filter', async ({ key, organization, plant }) => {
     const other = await createPlant(organization);
-    const stream = await StreamClient.open(source, `/vcp/events/stream?type=alarm&siteId=${plant.id}`);
-    await hand(source, plant.id, 1, 1, { kind: 'ack' });
-    await hand(source, other.id, 2, 1, { kind: 'alarm' });
-    await hand(source, plant.id, 3, 1, { kind: 'alarm' });
+    const stream = await StreamClient.open(key, `/vcp/events/stream?type=alarm&siteId=${plant.id}`);
+    await hand(key, plant.id, 1, 1, { kind: 'ack' });
+    await hand(key, other.id, 2, 1, { kind: 'alarm' });
+    await hand(key, plant.id, 3, 1, { kind: 'alarm' });
     expect((await stream.take(1)).map(numberOf)).toEqual([3]);
   });
 
   it('says that events are no longer kept, and goes on with the first one that is [C-12.3]', async ({
-    source,
+    key,
     plant,
-    client,
   }) => {
-    await hand(source, plant.id, 1, 50, { chars: 2_000 });
-    const { firstKept } = await client.read<Page>('/vcp/events');
-    await runInDurableObject(vhostOf(source.id), (_, { storage }) => {
+    await hand(key, plant.id, 1, 50, { chars: 2_000 });
+    const { firstKept } = await key.read<Page>('/vcp/events');
+    await runInDurableObject(vhostOf(key.id), (_, { storage }) => {
       storage.sql.exec('DELETE FROM journal WHERE first = ?', firstKept);
     });
-    await evictDurableObject(vhostOf(source.id));
-    const stream = await StreamClient.open(source, `/vcp/events/stream?after=${firstKept}`);
+    await evictDurableObject(vhostOf(key.id));
+    const stream = await StreamClient.open(key, `/vcp/events/stream?after=${firstKept}`);
     const [gap, next] = await stream.take(2);
     const kept = JSON.parse(gap?.data ?? '').firstKept;
     expect(gap).toEqual({ id: String(kept - 1), event: 'gap', data: `{"firstKept":${kept}}` });
     expect(next?.id).toBe(String(kept));
   });
 
-  it('sends thousands of events in order to a client that reads slowly', async ({ source, plant }) => {
-    for (let batch = 0; batch < 8; batch++)
-      await hand(source, plant.id, 1 + 250 * batch, 250, { chars: 500 });
-    const stream = await StreamClient.open(source, '/vcp/events/stream?after=0');
+  it('sends thousands of events in order to a client that reads slowly', async ({ key, plant }) => {
+    for (let batch = 0; batch < 8; batch++) await hand(key, plant.id, 1 + 250 * batch, 250, { chars: 500 });
+    const stream = await StreamClient.open(key, '/vcp/events/stream?after=0');
     expect((await stream.take(2_000)).map(numberOf)).toEqual(range(1, 2_000));
   });
 
   it('leaves its object asleep until there is an event, and goes on after that sleep', async ({
-    source,
+    key,
     plant,
   }) => {
-    const stream = await StreamClient.open(source);
-    await evictDurableObject(vhostOf(source.id));
-    await hand(source, plant.id, 1, 1);
+    const stream = await StreamClient.open(key);
+    await evictDurableObject(vhostOf(key.id));
+    await hand(key, plant.id, 1, 1);
     expect((await stream.take(1)).map(numberOf)).toEqual([1]);
-    await evictDurableObject(vhostOf(source.id));
-    await hand(source, plant.id, 2, 1);
+    await evictDurableObject(vhostOf(key.id));
+    await hand(key, plant.id, 2, 1);
     expect((await stream.take(1)).map(numberOf)).toEqual([2]);
   });
 
   it('sends each event once, even if its object sleeps before it has stored how far the stream is', async ({
-    source,
+    key,
     plant,
   }) => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
-    const stream = await StreamClient.open(source);
-    for (let number = 1; number <= 20; number++) await hand(source, plant.id, number, 1);
+    const stream = await StreamClient.open(key);
+    for (let number = 1; number <= 20; number++) await hand(key, plant.id, number, 1);
     expect((await stream.take(20)).map(numberOf)).toEqual(range(1, 20));
-    await evictDurableObject(vhostOf(source.id));
-    await hand(source, plant.id, 21, 3);
+    await evictDurableObject(vhostOf(key.id));
+    await hand(key, plant.id, 21, 3);
     expect((await stream.take(3)).map(numberOf)).toEqual([21, 22, 23]);
   });
 
@@ -290,36 +269,36 @@ describe('GET /vcp/events/stream', () => {
   });
 
   it('sends everything that the filter wants after many events that it does not want', async ({
-    source,
+    key,
     plant,
   }) => {
-    const stream = await StreamClient.open(source, '/vcp/events/stream?after=0&type=alarm');
+    const stream = await StreamClient.open(key, '/vcp/events/stream?after=0&type=alarm');
     for (let batch = 0; batch < 12; batch++)
-      await hand(source, plant.id, 1 + 250 * batch, 250, { chars: 1_000 });
-    await hand(source, plant.id, 3_001, 2, { kind: 'alarm' });
+      await hand(key, plant.id, 1 + 250 * batch, 250, { chars: 1_000 });
+    await hand(key, plant.id, 3_001, 2, { kind: 'alarm' });
     expect((await stream.take(2)).map(numberOf)).toEqual([3_001, 3_002]);
   });
 
-  it('stays open through its comments, and ends after 15 minutes [C-12.3]', async ({ source, plant }) => {
+  it('stays open through its comments, and ends after 15 minutes [C-12.3]', async ({ key, plant }) => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-    const stream = await StreamClient.open(source);
+    const stream = await StreamClient.open(key);
     for (const number of [1, 2, 3]) {
       await vi.advanceTimersByTimeAsync(LIMIT.streamCommentMs);
-      await hand(source, plant.id, number, 1);
+      await hand(key, plant.id, number, 1);
       expect((await stream.take(1)).map(numberOf)).toEqual([number]);
     }
     expect(stream.comments).toBe(3);
     await vi.advanceTimersByTimeAsync(LIMIT.streamMs);
     expect(await stream.next()).toBeUndefined();
-    await vi.waitFor(async () => expect(await socketsOf(source)).toBe(0));
+    await vi.waitFor(async () => expect(await socketsOf(key)).toBe(0));
   });
 
-  it('ends when its key is revoked, and cannot be opened again [C-12.3]', async ({ source, client }) => {
-    const stream = await StreamClient.open(source);
-    await vhostOf(source.id).revoke();
+  it('ends when its key is revoked, and cannot be opened again [C-12.3]', async ({ key }) => {
+    const stream = await StreamClient.open(key);
+    await vhostOf(key.id).revoke();
     expect(await stream.next()).toBeUndefined();
-    await expectError(await client.call('/vcp/events/stream'), 401, 'UNAUTHORIZED');
-    await expectError(await client.call('/vcp/events'), 401, 'UNAUTHORIZED');
+    await expectError(await key.call('/vcp/events/stream'), 401, 'UNAUTHORIZED');
+    await expectError(await key.call('/vcp/events'), 401, 'UNAUTHORIZED');
   });
 
   it('ends when its key expires [C-12.3]', async ({ organization }) => {
@@ -339,54 +318,54 @@ describe('GET /vcp/events/stream', () => {
     expect(await stream.next()).toBeUndefined();
   });
 
-  it('is closed by its object after 16 minutes if its Worker has gone without a word', async ({ source }) => {
+  it('is closed by its object after 16 minutes if its Worker has gone without a word', async ({ key }) => {
     vi.useFakeTimers({ toFake: ['Date'] });
-    await StreamClient.open(source);
+    await StreamClient.open(key);
     vi.setSystemTime(Date.now() + LIMIT.streamMs + 60_001);
-    await runDurableObjectAlarm(vhostOf(source.id));
-    await vi.waitFor(async () => expect(await socketsOf(source)).toBe(0));
+    await runDurableObjectAlarm(vhostOf(key.id));
+    await vi.waitFor(async () => expect(await socketsOf(key)).toBe(0));
   });
 
-  it('ends when its object crashes; the client resumes', async ({ source, plant }) => {
-    const stream = await StreamClient.open(source);
-    await hand(source, plant.id, 1, 1);
+  it('ends when its object crashes; the client resumes', async ({ key, plant }) => {
+    const stream = await StreamClient.open(key);
+    await hand(key, plant.id, 1, 1);
     const [last] = await stream.take(1);
-    await evictDurableObject(vhostOf(source.id), { webSockets: 'close' });
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
     expect(await stream.next()).toBeUndefined();
-    const again = await StreamClient.open(source, undefined, { 'last-event-id': last?.id ?? '' });
-    await hand(source, plant.id, 2, 1);
+    const again = await StreamClient.open(key, undefined, { 'last-event-id': last?.id ?? '' });
+    await hand(key, plant.id, 2, 1);
     expect((await again.take(1)).map(numberOf)).toEqual([2]);
   });
 
-  it('is refused over ten streams; one that is closed makes room [C-12.3]', async ({ source, client }) => {
+  it('is refused over ten streams; one that is closed makes room [C-12.3]', async ({ key }) => {
     const streams = await Promise.all(
-      Array.from({ length: LIMIT.streamsPerKey }, () => StreamClient.open(source)),
+      Array.from({ length: LIMIT.streamsPerKey }, () => StreamClient.open(key)),
     );
-    await expectError(await client.call('/vcp/events/stream'), 409, 'CONFLICT');
+    await expectError(await key.call('/vcp/events/stream'), 409, 'CONFLICT');
     streams[0]?.leave();
-    await vi.waitFor(async () => expect(await socketsOf(source)).toBe(LIMIT.streamsPerKey - 1));
-    await StreamClient.open(source);
+    await vi.waitFor(async () => expect(await socketsOf(key)).toBe(LIMIT.streamsPerKey - 1));
+    await StreamClient.open(key);
   });
 
-  it('closes its socket when the client leaves [C-12.3]', async ({ source }) => {
-    const streams = await Promise.all(Array.from({ length: 5 }, () => StreamClient.open(source)));
-    expect(await socketsOf(source)).toBe(5);
+  it('closes its socket when the client leaves [C-12.3]', async ({ key }) => {
+    const streams = await Promise.all(Array.from({ length: 5 }, () => StreamClient.open(key)));
+    expect(await socketsOf(key)).toBe(5);
     for (const stream of streams) stream.leave();
-    await vi.waitFor(async () => expect(await socketsOf(source)).toBe(0));
+    await vi.waitFor(async () => expect(await socketsOf(key)).toBe(0));
   });
 
-  it('makes room for a new stream if its Worker is silent for two comments', async ({ source }) => {
+  it('makes room for a new stream if its Worker is silent for two comments', async ({ key }) => {
     vi.useFakeTimers({ toFake: ['Date'] });
-    for (let count = 0; count < LIMIT.streamsPerKey; count++) await StreamClient.open(source);
+    for (let count = 0; count < LIMIT.streamsPerKey; count++) await StreamClient.open(key);
     vi.setSystemTime(Date.now() + 2 * LIMIT.streamCommentMs + 1);
-    await StreamClient.open(source);
-    await vi.waitFor(async () => expect(await socketsOf(source)).toBe(1));
+    await StreamClient.open(key);
+    await vi.waitFor(async () => expect(await socketsOf(key)).toBe(1));
   });
 
-  it('answers HEAD without a stream', async ({ source, client }) => {
-    const answer = await client.call('/vcp/events/stream', { method: 'HEAD' as never });
+  it('answers HEAD without a stream', async ({ key }) => {
+    const answer = await key.call('/vcp/events/stream', { method: 'HEAD' as never });
     expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
-    expect(await socketsOf(source)).toBe(0);
+    expect(await socketsOf(key)).toBe(0);
   });
 });
 
@@ -402,8 +381,7 @@ describe('a key that is limited to one plant', () => {
     await vhostOf(key.id).receivePassing(other.id, outboxEvents(1, 5, { kind: 'telemetry' }));
     await hand(key, plant.id, 9, 1);
     expect((await stream.take(1)).map(numberOf)).toEqual([9]);
-    const client = new KeyClient(key);
-    expect(numbersOf(await client.read<Page>('/vcp/events'))).toEqual([9]);
-    await expectError(await client.call(`/vcp/events?siteId=${other.id}`), 404, 'SITE_NOT_FOUND');
+    expect(numbersOf(await key.read<Page>('/vcp/events'))).toEqual([9]);
+    await expectError(await key.call(`/vcp/events?siteId=${other.id}`), 404, 'SITE_NOT_FOUND');
   });
 });

@@ -1,5 +1,4 @@
 /** GET /vcp/sites/{siteId}/commands: the command log, newest first (spec: Command-log page; [C-4.3]). */
-
 import { publishFrame } from '#workerd/links.ts';
 import { futureSetpoint, publishAll } from '#workerd/publishes.ts';
 import { describe, expect, expectInvalid, test } from '#workerd/worker-test.ts';

@@ -1,5 +1,4 @@
 /** GET /vcp/sites/{siteId}/config (spec: Site configuration snapshot; [C-2.3]). */
-
 import { vi } from 'vitest';
 import type { KeyClient } from '#workerd/client.ts';
 import { connectDevice, publishFrame } from '#workerd/links.ts';

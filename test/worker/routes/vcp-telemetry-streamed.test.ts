@@ -1,9 +1,8 @@
 /** A history that takes several calls to the object is streamed; a failure cuts it off visibly [C-4.5]. */
-
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
-import { KeyClient } from '#workerd/client.ts';
+import type { KeyClient } from '#workerd/client.ts';
 import { restRequest } from '#workerd/rest.ts';
 import { setScene } from '#workerd/scene.ts';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
@@ -12,7 +11,6 @@ import { evictSite, rowsOf } from '#workerd/site-rows.ts';
 import { fillHistory } from '#workerd/telemetry-filling.ts';
 import type { Answered } from '#workerd/telemetry-model.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import { createKey } from '#workerd/world.ts';
 import worker from '../../../worker/index.ts';
 
 holdClock();
@@ -24,7 +22,7 @@ const FROM_MS = MIDNIGHT_MS - 7 * DAY;
 
 /** A site with a week of history, minute by minute, the key to read it, and the path of the whole week. */
 const it = test.extend('week', async () => {
-  const { plant, organization } = await setScene({ plant: true, telemetry: 'modelled' });
+  const { plant, key } = await setScene({ plant: true, key: true });
   const filling = {
     metrics: [METRIC],
     fromMs: FROM_MS,
@@ -35,7 +33,7 @@ const it = test.extend('week', async () => {
   await fillHistory(plant.id, filling);
   const range = { from: new Date(FROM_MS).toISOString(), to: '2030-03-05T00:00:00Z' };
   const path = `/vcp/sites/${plant.id}/telemetry?${new URLSearchParams({ metric: METRIC, ...range })}`;
-  return { plant, key: new KeyClient(await createKey(organization)), path };
+  return { plant, key, path };
 });
 
 async function readingsOf(key: KeyClient, path: string): Promise<Answered[]> {

@@ -1,12 +1,10 @@
 /** GET /vcp/sites/{siteId}/telemetry: the history of one metric (spec: Telemetry point; [C-4.5]). */
-
-import { anonymous, bodyOf, KeyClient } from '#workerd/client.ts';
+import { anonymous, bodyOf } from '#workerd/client.ts';
 import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import type { Answered } from '#workerd/telemetry-model.ts';
 import { untilPacked } from '#workerd/telemetry-site.ts';
 import { describe, expect, expectError, expectInvalid, test } from '#workerd/worker-test.ts';
-import { createKey } from '#workerd/world.ts';
 
 holdClock();
 
@@ -30,13 +28,13 @@ function queryOf(fields: Record<string, string | number>): string {
 /** A site with readings at minutes 0, 1, 5 and 61; `history` reads them. */
 const it = test
   .extend('site', async () => {
-    const scene = await setScene({ plant: true, telemetry: 'modelled' });
+    const scene = await setScene({ plant: true, key: true, telemetry: 'modelled' });
     for (const minutes of [0, 1, 5, 61]) {
       setClock(START_MS + minutes * MINUTE);
       const data = { [METRIC]: minutes * 1_000, [REGISTER]: 100_000 + minutes };
       await scene.send({ ts: Date.now(), data });
     }
-    return { ...scene, key: new KeyClient(await createKey(scene.organization)) };
+    return scene;
   })
   .extend('history', ({ site: { plant, key } }) => async (query: string) => {
     const body = await key.read<{ readings: Answered[] }>(pathOf(plant.id, query));
@@ -46,8 +44,7 @@ const it = test
   /** Asks for the history of a site without readings. */
   .extend('ask', { scope: 'file' }, async () => {
     const { plant, key } = await setScene({ plant: true, key: true });
-    const client = new KeyClient(key);
-    return (query: string) => client.call(pathOf(plant.id, query));
+    return (query: string) => key.call(pathOf(plant.id, query));
   });
 
 describe('GET /vcp/sites/{siteId}/telemetry', () => {

@@ -1,7 +1,7 @@
 /** Webhooks over REST: who may manage them, how they are made, shown, changed and deleted [C-12.4]. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
-import { type Call, KeyClient } from '#workerd/client.ts';
+import type { Call } from '#workerd/client.ts';
 import { rowsFrom } from '#workerd/d1.ts';
 import { operator } from '#workerd/operator.ts';
 import { webhookTest as it, WEBHOOKS, type WebhookAdmin } from '#workerd/webhooks.ts';
@@ -264,7 +264,7 @@ describe('a webhook whose key has ended', () => {
     hooks,
   }) => {
     const expiresAtMs = Date.now() + 60_000;
-    const key = new KeyClient(await createKey(hooks.team.organization, { expiresAtMs }));
+    const key = await createKey(hooks.team.organization, { expiresAtMs });
     const id = await hooks.makeEnabled({ keyId: key.id });
     vi.useFakeTimers({ toFake: ['Date'] });
     vi.setSystemTime(expiresAtMs);

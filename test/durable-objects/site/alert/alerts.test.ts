@@ -2,14 +2,13 @@
  * How a Site evaluates alert rules: comparisons with each reading, absence by its agenda. D1 stores the
  * alerts [C-9].
  */
-
 import { firedAt, newRuledSite, putRule, statusesAt } from '#workerd/alerts.ts';
 import { connectDevice } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';
 import { MINUTE, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { connectTo, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { createDevice, createLinked, createPlant } from '#workerd/world.ts';
+import { createDevice, createLinked } from '#workerd/world.ts';
 import type { AlertOperator } from '../../../../protocol/alert.ts';
 
 describe('a rule with a comparison operator', () => {
@@ -190,8 +189,7 @@ describe('an ABSENT rule', () => {
 describe('a rule for the whole organization', () => {
   it('has one open alert for each plant of the organization, each with its own end, and none for other plants [C-9]', async () => {
     const { organization, plant, link, gateway } = await setScene({ gateway: 'connected' });
-    const other = await createPlant(organization);
-    const otherLink = await connectDevice(other);
+    const { plant: other, link: otherLink } = await setScene({ organization, gateway: 'connected' });
     const ruleId = await putRule(organization, [plant.id, other.id]);
     const foreign = await setScene({ gateway: 'connected' });
     for (let time = 0; time < 2; time++) {

@@ -170,8 +170,7 @@ describe('the results of a batch', () => {
 
 describe('the alarm of a violated limit', () => {
   it('the alarm goes once to every key that may connect and see the plant, and to no other, even after a re-send [C-8.1]', async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
+    const { organization, plant } = await setScene({ plant: true });
     const foreign = await createPlant(organization);
     const [submitter, watcher, blind] = [
       await createKey(organization),

@@ -2,7 +2,6 @@
  * Retries of an outbox lane and late batches: one answer per publish, and no effect after the partner
  * received a rejection.
  */
-
 import { watchRegistry } from '#workerd/registry-reads.ts';
 import { setScene } from '#workerd/scene.ts';
 import { SECOND, START_MS, setClock } from '#workerd/site-clock.ts';

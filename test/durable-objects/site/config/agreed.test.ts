@@ -2,7 +2,6 @@
  * The configuration and schedules that a plant needs while offline: a gateway that serves for the first time,
  * or replaces another, receives them [C-2.3], [C-2.4], [C-7.9].
  */
-
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';

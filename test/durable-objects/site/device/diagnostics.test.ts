@@ -1,5 +1,4 @@
 /** Diagnostics for operators: dropped messages with their reasons, and login attempts [C-3.8]. */
-
 import { type DeviceTestLink, dialSite, telemetryMessage } from '#workerd/links.ts';
 import { type SiteScene, setScene } from '#workerd/scene.ts';
 import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';

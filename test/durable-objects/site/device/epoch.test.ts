@@ -2,7 +2,6 @@
  * Sessions of a device: which socket is valid (the newest, from the newest boot of its bridge, while its
  * credential is valid), and how a session ends.
  */
-
 import { runInDurableObject } from 'cloudflare:test';
 import { dialSite, telemetryMessage } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';

@@ -2,7 +2,6 @@
  * The open commands of a device that no longer serves: the next serving device gets them, or they end
  * [C-3.1], [C-7.6].
  */
-
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { type SiteScene, setScene, whole } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';

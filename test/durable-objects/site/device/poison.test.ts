@@ -1,5 +1,4 @@
 /** One failure among valid work: a frame that cannot be judged, or a write that fails. */
-
 import { beforeEach, vi } from 'vitest';
 import { type DeviceTestLink, telemetryMessage } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';

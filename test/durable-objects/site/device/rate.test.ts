@@ -2,13 +2,15 @@
  * A device's rate limit for messages and bytes: over it the bridge must wait, and nothing is stored or
  * dropped.
  */
+
 import { connectDevice, type DeviceTestLink } from '#workerd/links.ts';
+import { setScene } from '#workerd/scene.ts';
 import { MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectTo, type DeviceCredential, droppedOf, publish, rawTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { journalLines } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { createDevice, createOrganization, createPlant, siteOf } from '#workerd/world.ts';
+import { createDevice, siteOf } from '#workerd/world.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../../protocol/link/device.ts';
 
 const RATE = 20;
@@ -20,9 +22,7 @@ type Wait = Extract<DeviceLinkDown, { kind: 'wait' }>;
 
 /** A plant whose organization has the default rate, unless changed. */
 async function newRatedSite(settings: Record<string, unknown> = {}) {
-  const organization = await createOrganization({ deviceRatePerSecond: RATE, ...settings });
-  const plant = await createPlant(organization);
-  return { organization, plant, gateway: plant.gateway, link: await connectDevice(plant) };
+  return await setScene({ settings: { deviceRatePerSecond: RATE, ...settings }, gateway: 'connected' });
 }
 
 /**

@@ -2,7 +2,6 @@
  * The secrets of a device over time: which are valid, until when, and which one signs the commands to the
  * device [C-3.3], [C-3.7].
  */
-
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { setScene } from '#workerd/scene.ts';

@@ -2,7 +2,6 @@
  * Two programs with the identity of one device: each login takes the place of the other's session [C-3.6]. The
  * diagnostics say so, and from which addresses; logins that only follow a lost connection are not reported.
  */
-
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { type SiteScene, setScene } from '#workerd/scene.ts';
 import { MINUTE, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';

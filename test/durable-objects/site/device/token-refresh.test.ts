@@ -1,7 +1,6 @@
 /**
  * New tokens for connected devices: when a token is pushed, its content, and the number of tries [C-3.12].
  */
-
 import { env } from 'cloudflare:workers';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';

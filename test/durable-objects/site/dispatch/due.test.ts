@@ -1,5 +1,4 @@
 /** When the next dispatch is due: known in memory, because an index would cost a row for each dispatch. */
-
 import { runInDurableObject } from 'cloudflare:test';
 import fc from 'fast-check';
 import { forAll } from '#support/property.ts';

@@ -1,7 +1,6 @@
 /** Every sent command ends, by its device, by silence or by its validUntil, and has a reason [C-7.8]. */
-
 import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
-import { type ListenedScene, setScene } from '#workerd/scene.ts';
+import { type ListenedScene, RUNNING, setScene } from '#workerd/scene.ts';
 import { alarmAt, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
@@ -47,10 +46,7 @@ describe('a command that its device acknowledged but did not end', () => {
   it.each(['RECEIVED', 'IN_PROGRESS'] as const)(
     'a command acknowledged with %s ends FAILED NO_RESULT after 15 minutes without another ack, not before [C-7.8]',
     async (status) => {
-      const { organization, plant, key, link, partner } = await setScene({
-        gateway: 'listening',
-        partner: 'listening',
-      });
+      const { organization, plant, key, link, partner } = await setScene(RUNNING);
       await partner.submit(charge());
       const { cmdId } = await nthCommand(link, 1);
       await passTime(plant.id, 10 * SECOND);
@@ -68,7 +64,7 @@ describe('a command that its device acknowledged but did not end', () => {
   );
 
   it('the 15 minutes of NO_RESULT count from the last acknowledgement that advanced the command [C-7.8]', async () => {
-    const { plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, link, partner } = await setScene(RUNNING);
     await partner.submit(charge());
     const { cmdId } = await nthCommand(link, 1);
     await sendAck(link, plant.gateway, cmdId, 'RECEIVED');
@@ -81,7 +77,7 @@ describe('a command that its device acknowledged but did not end', () => {
   });
 
   it('an acknowledged command ends NO_RESULT after a crash of the site, even if its device never returns [C-7.8]', async () => {
-    const { plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, link, partner } = await setScene(RUNNING);
     await partner.submit(charge());
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
     await crashSite(plant.id);
@@ -92,10 +88,7 @@ describe('a command that its device acknowledged but did not end', () => {
   it.each(['RECEIVED', 'IN_PROGRESS'] as const)(
     'a command acknowledged with %s is sent again in the next session with the same cmdId, and can complete there [C-7.8]',
     async (status) => {
-      const { plant, listener, link, partner } = await setScene({
-        gateway: 'listening',
-        partner: 'listening',
-      });
+      const { plant, listener, link, partner } = await setScene(RUNNING);
       await partner.submit(charge());
       const { cmdId } = await nthCommand(link, 1);
       await sendAck(link, plant.gateway, cmdId, status);
@@ -111,7 +104,7 @@ describe('a command that its device acknowledged but did not end', () => {
   );
 
   it('an acknowledged command is not sent again within the session that acknowledged it [C-7.8]', async () => {
-    const { plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, link, partner } = await setScene(RUNNING);
     await partner.submit(charge());
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
     link.send({ kind: 'subscribed', commands: false });
@@ -124,7 +117,7 @@ describe('a command that its device acknowledged but did not end', () => {
 
 describe('an acknowledgement that arrives too late', () => {
   it('an ack with an old ts is dropped, and its command is sent again until it is answered or ends NO_ACK [C-7.8]', async () => {
-    const { plant, gateway, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, gateway, link, partner } = await setScene(RUNNING);
     await partner.submit(charge(1), charge(2));
     const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];
     const late = commands.map(({ cmdId }) => ackMessage(gateway, cmdId, 'COMPLETED'));
@@ -146,10 +139,7 @@ describe('an acknowledgement that arrives too late', () => {
 
 describe('a command that was sent', () => {
   it('a setpoint acknowledged only after its validUntil is EXECUTING and COMPLETED, never EXPIRED [C-7.8]', async () => {
-    const { scene, plant, listener, link, partner } = await setScene({
-      gateway: 'listening',
-      partner: 'listening',
-    });
+    const { scene, plant, listener, link, partner } = await setScene(RUNNING);
     const validUntil = formatInstant(START_MS + 20 * SECOND);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil })));
     const { cmdId } = await nthCommand(link, 1);
@@ -164,7 +154,7 @@ describe('a command that was sent', () => {
   });
 
   it('a command is not sent again after its validUntil, and ends NO_ACK without COMMAND_EXPIRED [C-7.8]', async () => {
-    const { scene, plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { scene, plant, link, partner } = await setScene(RUNNING);
     const validUntil = formatInstant(START_MS + 40 * SECOND);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil })));
     await stayConnected(plant, link, 2 * MINUTE);
@@ -175,7 +165,7 @@ describe('a command that was sent', () => {
   });
 
   it('a sent command whose device never returns ends NO_ACK, not EXPIRED, because it may have been executed [C-7.8]', async () => {
-    const { scene, plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { scene, plant, link, partner } = await setScene(RUNNING);
     await partner.submit(charge());
     await nthCommand(link, 1);
     await crashSite(plant.id);
@@ -190,7 +180,7 @@ describe('a command that was sent', () => {
     ['a mode', () => submission('mode', { mode: 'STANDARD' })],
     ['an emergency', () => submission('emergency', { type: 'STOP' })],
   ])('%s that was sent to a device that never returns ends NO_ACK [C-7.8]', async (_what, make) => {
-    const { plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, link, partner } = await setScene(RUNNING);
     await partner.submit(make());
     await nthCommand(link, 1);
     await crashSite(plant.id);
@@ -217,7 +207,7 @@ describe('a command that was sent', () => {
   );
 
   it('a sent command after its validUntil waits for the ack of its returning device, and is not sent again [C-7.8]', async () => {
-    const { plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, link, partner } = await setScene(RUNNING);
     const validUntil = formatInstant(START_MS + 20 * SECOND);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil })));
     const { cmdId } = await nthCommand(link, 1);
@@ -232,7 +222,7 @@ describe('a command that was sent', () => {
   });
 
   it('every open command has a due time, a setpoint that of its verdict, and the site has an alarm [C-7.8]', async () => {
-    const { plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, link, partner } = await setScene(RUNNING);
     const validUntil = formatInstant(START_MS + HOUR);
     await partner.submit(
       charge(),

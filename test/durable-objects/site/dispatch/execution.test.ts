@@ -1,7 +1,6 @@
 /** From a device's acks to the partner's execution events: EXECUTING once, then one end [C-7.8]. */
-
 import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
-import { setScene } from '#workerd/scene.ts';
+import { RUNNING, setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
@@ -35,7 +34,7 @@ async function sendAcks(
 
 describe('the acks of a device command', () => {
   it('acks make a device command EXECUTING once, then COMPLETED, each with one event and the correlationId [C-7.8]', async () => {
-    const { plant, listener, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, link, partner } = await setScene(RUNNING);
     await partner.submit(submission('device', batch(batteryCommand(5)), { correlationId: 'corr-1' }));
     const { cmdId } = await nthCommand(link, 1);
     setClock(START_MS + SECOND);
@@ -57,7 +56,7 @@ describe('the acks of a device command', () => {
   });
 
   it('an execution event has the messageId of the command as its correlationId if the command had none [C-8.1]', async () => {
-    const { plant, listener, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, link, partner } = await setScene(RUNNING);
     const one = submission('device', batch(batteryCommand(5)));
     await partner.submit(one);
     const { cmdId } = await nthCommand(link, 1);
@@ -66,7 +65,7 @@ describe('the acks of a device command', () => {
   });
 
   it('acks only advance: RECEIVED after IN_PROGRESS, or any ack after COMPLETED, changes nothing [C-3.9]', async () => {
-    const { plant, listener, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, link, partner } = await setScene(RUNNING);
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const first = await nthCommand(link, 1);
     const second = await nthCommand(link, 2);
@@ -80,10 +79,7 @@ describe('the acks of a device command', () => {
   });
 
   it('acks with an unknown cmdId or from another device are answered as stored and have no effect [C-3.9]', async () => {
-    const { organization, plant, link, partner } = await setScene({
-      gateway: 'listening',
-      partner: 'listening',
-    });
+    const { organization, plant, link, partner } = await setScene(RUNNING);
     const other = await createDevice(organization, plant.id, 'ACTUATOR');
     const otherLink = await connectListening(plant, other);
     await partner.submit(submission('device', batch(batteryCommand(5))));
@@ -96,7 +92,7 @@ describe('the acks of a device command', () => {
   });
 
   it('acks that are stale, or signed for another command, are dropped [spec: Device MQTT]', async () => {
-    const { plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, link, partner } = await setScene(RUNNING);
     await partner.submit(submission('device', batch(batteryCommand(5))));
     const { cmdId } = await nthCommand(link, 1);
     const stale = ackMessage(plant.gateway, cmdId, 'COMPLETED');
@@ -108,7 +104,7 @@ describe('the acks of a device command', () => {
   });
 
   it('a batch is COMPLETED with its last COMPLETED ack [C-7.8]', async () => {
-    const { plant, listener, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, link, partner } = await setScene(RUNNING);
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const [first, second] = [await nthCommand(link, 1), await nthCommand(link, 2)];
     await sendAcks(link, plant, first.cmdId, 'COMPLETED');
@@ -119,7 +115,7 @@ describe('the acks of a device command', () => {
   });
 
   it('one FAILED ack makes the batch FAILED once all its commands have ended, and the reason names the assets [C-7.8]', async () => {
-    const { plant, listener, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, link, partner } = await setScene(RUNNING);
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];
     const stop = commands.find((command) => command.action === 'FVE_STOP');
@@ -136,10 +132,7 @@ describe('the acks of a device command', () => {
 
 describe('the acks of a setpoint', () => {
   it('a COMPLETED ack does not end a setpoint, which ends COMPLETED unmeasured at validUntil [C-7.8]', async () => {
-    const { organization, plant, key, listener, link, partner } = await setScene({
-      gateway: 'listening',
-      partner: 'listening',
-    });
+    const { organization, plant, key, listener, link, partner } = await setScene(RUNNING);
     const validUntil = formatInstant(START_MS + 10 * MINUTE);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil, direction: 'EXPORT' })));
     const { cmdId, payload } = await nthCommand(link, 1);
@@ -162,7 +155,7 @@ describe('the acks of a setpoint', () => {
   });
 
   it('a setpoint without validUntil ends five minutes after its first ack, however many acks follow [C-7.8]', async () => {
-    const { plant, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, link, partner } = await setScene(RUNNING);
     await partner.submit(submission('site-setpoint', powerSetpoint(5)));
     const { cmdId } = await nthCommand(link, 1);
     await passTime(plant.id, 10 * SECOND);
@@ -178,7 +171,7 @@ describe('the acks of a setpoint', () => {
   });
 
   it('a FAILED ack ends a setpoint, and no later ack reopens it [C-7.8]', async () => {
-    const { plant, listener, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, link, partner } = await setScene(RUNNING);
     await partner.submit(submission('site-setpoint', powerSetpoint(5)));
     const { cmdId } = await nthCommand(link, 1);
     await sendAcks(link, plant, cmdId, 'IN_PROGRESS', 'FAILED', 'COMPLETED', 'IN_PROGRESS');
@@ -192,7 +185,7 @@ describe('the acks of a setpoint', () => {
 
 describe('the acks of modes and emergencies', () => {
   it('a mode change is COMPLETED by the COMPLETED ack of its device [C-7.8]', async () => {
-    const { plant, listener, link, partner } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, link, partner } = await setScene(RUNNING);
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
     const { cmdId, action, payload } = await nthCommand(link, 1);
     expect([action, payload]).toEqual(['MODE_CHANGE', { mode: 'PEAK_SHAVING' }]);
@@ -202,10 +195,7 @@ describe('the acks of modes and emergencies', () => {
   });
 
   it('an emergency is COMPLETED when every device that received it has completed [C-7.8]', async () => {
-    const { organization, plant, listener, partner, link } = await setScene({
-      gateway: 'listening',
-      partner: 'listening',
-    });
+    const { organization, plant, listener, partner, link } = await setScene(RUNNING);
     const other = await createPlant(organization);
     const linked = await createLinked(organization, other.id);
     const gatewayLink = await connectListening(other);

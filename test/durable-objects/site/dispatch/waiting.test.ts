@@ -2,7 +2,6 @@
  * Commands that wait for an offline plant: how many, which ones are dropped or superseded, and which device
  * gets them.
  */
-
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { changeAndNotifySite, removeSubDevice } from '#workerd/registry-changes.ts';
 import { setScene } from '#workerd/scene.ts';

@@ -2,7 +2,6 @@
  * The outbox of a site: an event stays a row until its destination has it, through failures, slowness and
  * wakes (rule 5).
  */
-
 import { runInDurableObject } from 'cloudflare:test';
 import { beforeEach, vi } from 'vitest';
 import { connectPartner } from '#workerd/links.ts';

@@ -2,10 +2,9 @@
  * State alarms: one open per type and target, raised once and cleared once, to every key that may connect and
  * see the plant [C-8.3]. METER_STALE is one of them: a meter that sent its registers and stopped [C-4.6].
  */
-
 import { vi } from 'vitest';
 import { changeAndNotifySite, removeSubDevice } from '#workerd/registry-changes.ts';
-import { setScene } from '#workerd/scene.ts';
+import { RUNNING, setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
@@ -23,7 +22,7 @@ function alarmsOf(listener: Listener): string[] {
 
 describe('a plant that goes silent', () => {
   it('SITE_OFFLINE is raised once after 90 s, across evictions, and cleared when the plant returns [C-2.5]', async () => {
-    const { organization, key, plant, link } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { organization, key, plant, link } = await setScene(RUNNING);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     await crashSite(plant.id);
     await passTime(plant.id, 89 * SECOND);
@@ -64,7 +63,7 @@ describe('a plant that goes silent', () => {
 
 describe('a sub-device', () => {
   it('DEVICE_OFFLINE names a sub-device silent for 15 minutes, and is cleared when it sends again [C-2.5]', async () => {
-    const { organization, key, plant, link } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { organization, key, plant, link } = await setScene(RUNNING);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await stayConnected(plant, link, 15 * MINUTE);
     await passTime(plant.id, 2 * SECOND);
@@ -77,7 +76,7 @@ describe('a sub-device', () => {
   });
 
   it('DEVICE_FAULT is raised once while the fault signal is not 0, and then cleared [C-7.4]', async () => {
-    const { plant, listener, link } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, link } = await setScene(RUNNING);
     for (const fault of [1, 2, 0]) {
       await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': fault });
       await passTime(plant.id, 2 * SECOND);
@@ -89,7 +88,7 @@ describe('a sub-device', () => {
   });
 
   it('DEVICE_FAULT comes within a second of a reading that is the last one for a long time [C-7.4]', async () => {
-    const { plant, listener, link } = await setScene({ gateway: 'listening', partner: 'listening' });
+    const { plant, listener, link } = await setScene(RUNNING);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 8 * SECOND);
     for (const [fault, status] of [
@@ -114,7 +113,7 @@ describe('two plants with the same fault at the same moment', () => {
   it('have different alarm ids and messageIds [C-8.3]', async () => {
     const ids = new Set<unknown>();
     for (let count = 0; count < 2; count++) {
-      const { plant, listener, link } = await setScene({ gateway: 'listening', partner: 'listening' });
+      const { plant, listener, link } = await setScene(RUNNING);
       await passTime(plant.id, 2 * SECOND);
       await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
       const { messageId, payload } = await listener.event('alarm', 'RAISED');
@@ -128,10 +127,7 @@ describe('two plants with the same fault at the same moment', () => {
 
 describe('a sub-device that is removed from the registry', () => {
   it('the DEVICE_FAULT of a removed sub-device is cleared, even if its plant is offline [C-8.3]', async () => {
-    const { organization, key, plant, listener, link } = await setScene({
-      gateway: 'listening',
-      partner: 'listening',
-    });
+    const { organization, key, plant, listener, link } = await setScene(RUNNING);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
     await listener.event('alarm', 'RAISED');
@@ -189,7 +185,7 @@ describe('a key that violates a limit repeatedly', () => {
 const REGISTER = { 'METER-1/importRegisterKwh': 12.5 };
 
 async function newMeteredSite(data: Record<string, number>) {
-  const scene = await setScene({ gateway: 'listening', partner: 'listening' });
+  const scene = await setScene(RUNNING);
   await passTime(scene.plant.id, 2 * SECOND);
   await sendTelemetry(scene.link, scene.gateway, data);
   const listening = async () => {

@@ -1,5 +1,4 @@
 /** What a dry run says about the plan [C-13.1]. */
-
 import { ask, askOne, SITE, walkDryRun } from '#workerd/dry-run-walk.ts';
 import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';

@@ -2,7 +2,6 @@
  * Five minutes of a site by a script, with the edge killed in between: what `explain` says about random moments equals what
  * follows from the script and from the events that the partner received [C-13.3].
  */
-
 import fc from 'fast-check';
 import { expect, vi } from 'vitest';
 import { setScene } from '#workerd/scene.ts';

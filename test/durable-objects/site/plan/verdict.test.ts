@@ -1,5 +1,4 @@
 /** The verdict on a setpoint from the telemetry of a site: its numbers, its event, its alarm, its log row. */
-
 import { changeAndNotifySite } from '#workerd/registry-changes.ts';
 import { setScene, whole } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';

@@ -2,7 +2,7 @@
  * FALLBACK_ENGAGED: a plant without a session for the configured time, or one that reports its fallback
  * [C-2.3], [C-8.3].
  */
-import { setScene } from '#workerd/scene.ts';
+import { RUNNING, setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, passTime, passUntilSent, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
@@ -23,11 +23,7 @@ const statusesOf = (...listeners: Listener[]) =>
     .map(({ payload }) => payload.status);
 
 it('FALLBACK_ENGAGED is raised once after afterSeconds without a session, and cleared by the next session [C-2.3]', async () => {
-  const { organization, key, plant } = await setScene({
-    plant: { config },
-    gateway: 'listening',
-    partner: 'listening',
-  });
+  const { organization, key, plant } = await setScene({ ...RUNNING, plant: { config } });
   await crashSite(plant.id);
   await passTime(plant.id, 119 * SECOND);
   const listener = await listen(organization, key);
@@ -48,11 +44,7 @@ it('FALLBACK_ENGAGED is raised once after afterSeconds without a session, and cl
 });
 
 it('FALLBACK_ENGAGED is raised by a site that slept past afterSeconds, even if a read wakes it before its alarm [C-2.3]', async () => {
-  const { organization, key, plant, partner, link } = await setScene({
-    plant: { config },
-    gateway: 'listening',
-    partner: 'listening',
-  });
+  const { organization, key, plant, partner, link } = await setScene({ ...RUNNING, plant: { config } });
   link.socket.close(1000, 'bye');
   // The waiting command is due tomorrow.
   await partner.submit(submission('mode', { mode: 'STANDARD' }));
@@ -80,11 +72,7 @@ it.each<[string, SiteConfig, boolean]>([
 });
 
 it('FALLBACK_ENGAGED is raised while a connected plant reports its fallback [C-2.3]', async () => {
-  const { plant, listener, link } = await setScene({
-    plant: { config: DEFAULT_SITE_CONFIG },
-    gateway: 'listening',
-    partner: 'listening',
-  });
+  const { plant, listener, link } = await setScene({ ...RUNNING, plant: { config: DEFAULT_SITE_CONFIG } });
   await sendTelemetry(link, plant.gateway, { fallbackActive: 1 });
   await stayConnected(plant, link, MINUTE);
   await listener.quiet();

@@ -1,5 +1,4 @@
 /** The cost of schedules for a site, and the number of schedules it keeps [rule 9]. */
-
 import { runInDurableObject } from 'cloudflare:test';
 import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, MINUTE, passTime } from '#workerd/site-clock.ts';

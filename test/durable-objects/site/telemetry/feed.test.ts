@@ -1,7 +1,9 @@
 /**
  * The telemetry events of a plant: their content, their times and the keys that receive them [C-8.1] [C-8.2].
  */
+
 import { changeAndNotifySite } from '#workerd/registry-changes.ts';
+import { type LinkedScene, RUNNING, setScene } from '#workerd/scene.ts';
 import { passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, connectListening, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
@@ -10,16 +12,6 @@ import { describe, expect, it } from '#workerd/site-test.ts';
 import { createKey, createOrganization, createPlant, type Key } from '#workerd/world.ts';
 import { NO_PUBLISH_MS } from '../../../../protocol/link/live.ts';
 
-type Scene = Awaited<ReturnType<typeof scene>>;
-
-async function scene(settings: Record<string, unknown> = {}) {
-  const organization = await createOrganization(settings);
-  const listener = await listen(organization, await createKey(organization));
-  const plant = await createPlant(organization);
-  const link = await connectListening(plant);
-  return { organization, plant, link, listener };
-}
-
 /** The grid powers of the telemetry events, once the given number has arrived. */
 async function gridPowersOf(listener: Listener, count: number): Promise<unknown[]> {
   await listener.link.next(() => listener.events('telemetry').length >= count);
@@ -27,7 +19,11 @@ async function gridPowersOf(listener: Listener, count: number): Promise<unknown[
 }
 
 /** Lets time pass with all clients alive and no telemetry of the plant. */
-async function passQuietly({ plant, link }: Scene, listeners: Listener[], durationMs: number): Promise<void> {
+async function passQuietly(
+  { plant, link }: LinkedScene,
+  listeners: Listener[],
+  durationMs: number,
+): Promise<void> {
   for (let passedMs = 0; passedMs < durationMs; passedMs += NO_PUBLISH_MS) {
     await passTime(plant.id, Math.min(NO_PUBLISH_MS, durationMs - passedMs));
     // The bridge sends this frame when nothing is published.
@@ -39,7 +35,7 @@ async function passQuietly({ plant, link }: Scene, listeners: Listener[], durati
 
 describe('the telemetry events of a plant', () => {
   it('the first telemetry is sent immediately, then the latest values at most once an interval [C-8.2]', async () => {
-    const { plant, link, listener } = await scene();
+    const { plant, link, listener } = await setScene(RUNNING);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     expect(await gridPowersOf(listener, 1)).toEqual([1]);
     for (const second of [2, 9, 10, 19, 20]) {
@@ -50,7 +46,10 @@ describe('the telemetry events of a plant', () => {
   });
 
   it('the interval of telemetry is a setting of the organization [C-8.2]', async () => {
-    const { plant, link, listener } = await scene({ telemetryIntervalSeconds: 30 });
+    const { plant, link, listener } = await setScene({
+      ...RUNNING,
+      settings: { telemetryIntervalSeconds: 30 },
+    });
     for (const second of [0, 10, 20, 29, 30]) {
       setClock(START_MS + second * SECOND);
       await sendTelemetry(link, plant.gateway, { gridPowerKw: second });
@@ -59,7 +58,7 @@ describe('the telemetry events of a plant', () => {
   });
 
   it('the last telemetry is repeated each minute while the plant is online [C-8.2]', async () => {
-    const all = await scene();
+    const all = await setScene(RUNNING);
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
     for (let minute = 0; minute < 3; minute++) await passQuietly(all, [all.listener], 60 * SECOND);
     expect(await gridPowersOf(all.listener, 4)).toEqual([7, 7, 7, 7]);
@@ -70,7 +69,7 @@ describe('the telemetry events of a plant', () => {
   it.each([10, 30])(
     'a value that arrives within the interval of %d s is sent after a minute, if no message follows [C-8.2]',
     async (telemetryIntervalSeconds) => {
-      const all = await scene({ telemetryIntervalSeconds });
+      const all = await setScene({ ...RUNNING, settings: { telemetryIntervalSeconds } });
       await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 1 });
       await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 2 });
       await passQuietly(all, [all.listener], 59 * SECOND);
@@ -83,7 +82,10 @@ describe('the telemetry events of a plant', () => {
   it.each([10, 30])(
     'a value that arrives within the interval of %d s is sent with the first message after the interval [C-8.2]',
     async (telemetryIntervalSeconds) => {
-      const { plant, link, listener } = await scene({ telemetryIntervalSeconds });
+      const { plant, link, listener } = await setScene({
+        ...RUNNING,
+        settings: { telemetryIntervalSeconds },
+      });
       const valuesAt = async (second: number, values: object) => {
         setClock(START_MS + second * SECOND);
         await sendTelemetry(link, plant.gateway, values);
@@ -100,7 +102,7 @@ describe('the telemetry events of a plant', () => {
   );
 
   it('a value that arrives within the interval is sent after a minute, even if the site was evicted meanwhile [C-8.2]', async () => {
-    const all = await scene();
+    const all = await setScene(RUNNING);
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 1 });
     setClock(START_MS + 5 * SECOND);
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 2 });
@@ -110,7 +112,7 @@ describe('the telemetry events of a plant', () => {
   });
 
   it('the last telemetry is repeated only once a minute, even if the site is evicted every 15 s [C-8.2]', async () => {
-    const all = await scene();
+    const all = await setScene(RUNNING);
     await answerPings(all.plant.id);
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
     for (let tick = 1; tick <= 12; tick++) {
@@ -122,7 +124,7 @@ describe('the telemetry events of a plant', () => {
   });
 
   it('several telemetry events in one millisecond have different messageIds [C-8.1]', async () => {
-    const all = await scene();
+    const all = await setScene(RUNNING);
     const { plant, link, listener } = all;
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     // Resets the time of the last event, as a restored site would, so that more events follow within the
@@ -140,8 +142,7 @@ describe('the telemetry events of a plant', () => {
 
 describe('the keys that get telemetry', () => {
   it("telemetry goes to the keys of the plant's organization that may connect and see the plant [C-8.1]", async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
+    const { organization, plant } = await setScene({ plant: true });
     const other = await createPlant(organization);
     const key = (allowedPlantIds: string[] | null) => createKey(organization, { allowedPlantIds });
     const keys: Key[] = [await key(null), await key([plant.id]), await key([other.id])];
@@ -164,7 +165,7 @@ describe('the keys that get telemetry', () => {
   });
 
   it('a new key gets telemetry within a minute after the site was notified [C-8.1]', async () => {
-    const all = await scene();
+    const all = await setScene(RUNNING);
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
     const late = await listen(all.organization, await createKey(all.organization));
     await changeAndNotifySite(all.organization, all.plant.id);
@@ -173,7 +174,7 @@ describe('the keys that get telemetry', () => {
   });
 
   it('a new key without a notification gets telemetry after at most 16 minutes [C-8.1]', async () => {
-    const all = await scene();
+    const all = await setScene(RUNNING);
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
     const late = await listen(all.organization, await createKey(all.organization));
     for (let minute = 0; minute < 16; minute++) await passQuietly(all, [all.listener, late], 60 * SECOND);

@@ -1,5 +1,4 @@
 /** The telemetry journal: its cost, the size of its rows, and the nonces it restores after a wake. */
-
 import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';
@@ -17,7 +16,7 @@ import {
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { columnOf, evictSite, numberOf } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { createDevice, createOrganization, createPlant, type Plant } from '#workerd/world.ts';
+import { createDevice, type Plant } from '#workerd/world.ts';
 
 const BLOCK_BYTES = 8 * 1024;
 const LARGE_DATA = manySignals(800);
@@ -94,8 +93,7 @@ describe('a nonce', () => {
   });
 
   it('can be used by another device, also after an eviction [C-3.8]', async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
+    const { organization, plant } = await setScene({ plant: true });
     const second = await createDevice(organization, plant.id, 'SENSOR');
     const first = await connectDevice(plant);
     await publish(first, rawTelemetry(plant.gateway, { nonce: 'n', data: '{"gridPowerKw":1}' }));

@@ -2,7 +2,6 @@
  * Pages of roll-ups in their rows: buckets are added again and again, and each metric keeps all of its own
  * [C-4.5].
  */
-
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { setScene } from '#workerd/scene.ts';
 import { alarmAt, DAY, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';

@@ -2,7 +2,6 @@
  * The cost and growth of telemetry in a site: rows written, rows kept, bytes, and names that devices invent
  * [rule 9].
  */
-
 import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import { changeAndNotifySite, changeSettings } from '#workerd/registry-changes.ts';

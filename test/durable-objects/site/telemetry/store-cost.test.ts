@@ -1,5 +1,4 @@
 /** The cost of telemetry: rows written for each message, and rows read for a history [rule 9]. */
-
 import { runInDurableObject } from 'cloudflare:test';
 import { connectDevice } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';

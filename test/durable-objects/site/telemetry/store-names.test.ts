@@ -1,5 +1,4 @@
 /** A bare name, one without a sub-device, keeps in the history the owner that it had on arrival [C-3.13]. */
-
 import { connectDevice } from '#workerd/links.ts';
 import { changeAndNotifySite, linkSubDevice } from '#workerd/registry-changes.ts';
 import { setScene, type TelemetrySite } from '#workerd/scene.ts';

@@ -1,5 +1,4 @@
 /** Readings on their way from the journal into the store: none is lost, moved or counted twice [C-4.5]. */
-
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';

@@ -1,5 +1,4 @@
 /** The conditions for a valid device message, the values read from it, and readings out of order. */
-
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
 import { type LinkedScene, setScene } from '#workerd/scene.ts';
 import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';

@@ -2,7 +2,6 @@
  * Journal reads after a wake: none until they are needed, then the last ten minutes, and all of it if
  * necessary.
  */
-
 import { vi } from 'vitest';
 import { setScene } from '#workerd/scene.ts';
 import { HOUR, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';

@@ -2,23 +2,17 @@
  * The connections of a key: which dials are accepted, how many may be open, and which connections the object
  * closes.
  */
-
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { dialVhost } from '#workerd/links.ts';
 import { hand, numberOf } from '#workerd/outbox-events.ts';
 import { breakWrites, consumption, Partner, vhostRows } from '#workerd/partner.ts';
 import { type PartnerScene, setScene } from '#workerd/scene.ts';
-import { createKey, createOrganization, vhostOf } from '#workerd/world.ts';
+import { createKey, vhostOf } from '#workerd/world.ts';
 import { DIAL_HEADER } from '../../../../durable-objects/dial.ts';
 import { MAX_BATCH_FRAMES } from '../../../../protocol/link/batch.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 import { VHOST_HEADER } from '../../../../protocol/link/proof.ts';
-
-async function openKey() {
-  const organization = await createOrganization();
-  return { organization, key: await createKey(organization), siteId: crypto.randomUUID() };
-}
 
 /** Further links of a key. */
 async function connectMany({ connect }: PartnerScene, count: number): Promise<Partner[]> {
@@ -35,7 +29,7 @@ async function openTwo() {
 
 describe('a dial', () => {
   it('is answered with a header that names the vhost of its key', async () => {
-    const { key } = await openKey();
+    const { key } = await setScene({ key: true });
     const answer = await dialVhost(key.id);
     expect(answer.status).toBe(101);
     expect(answer.headers.get(VHOST_HEADER)).toBe(`partner-${key.id}`);
@@ -43,7 +37,7 @@ describe('a dial', () => {
   });
 
   it('is answered as an unknown path if its connection id was used before (rule 1)', async () => {
-    const { organization, key } = await openKey();
+    const { organization, key } = await setScene({ key: true });
     const connection = crypto.randomUUID();
     const partner = await Partner.connect(organization, key, { connection });
     const dialAgain = async () => (await dialVhost(key.id, { connection })).json();
@@ -55,7 +49,7 @@ describe('a dial', () => {
   });
 
   it('is answered with 404 if it has no header of the Worker, or is no upgrade (rule 1)', async () => {
-    const { key } = await openKey();
+    const { key } = await setScene({ key: true });
     const dial = JSON.stringify({ keyId: key.id, connection: 'c', bridge: 'b', boot: 'b', address: '::1' });
     const plain = await vhostOf(key.id).fetch('https://vhost/link', { headers: { [DIAL_HEADER]: dial } });
     const bare = await vhostOf(key.id).fetch('https://vhost/link', { headers: { upgrade: 'websocket' } });

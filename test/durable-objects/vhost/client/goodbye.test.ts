@@ -2,7 +2,6 @@
  * The last frame of a link that the object closes gives the reason, so that the bridge need not wait for the
  * close [C-5.6].
  */
-
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import type { VhostTestLink } from '#workerd/links.ts';

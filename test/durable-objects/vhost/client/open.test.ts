@@ -8,15 +8,15 @@ import { dialAmqp, dialRows, lastUsedAtMs } from '#workerd/door.ts';
 import { dialVhost, openLink, openVhost, type VhostTestLink } from '#workerd/links.ts';
 import { hand } from '#workerd/outbox-events.ts';
 import { Partner } from '#workerd/partner.ts';
-import { createKey, createOrganization, vhostOf } from '#workerd/world.ts';
+import { setScene } from '#workerd/scene.ts';
+import { vhostOf } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../../protocol/api-key.ts';
 
 const ADDRESS = '192.0.2.7';
 
 /** A key whose client dialled through the Worker. */
 async function dialled() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
+  const { organization, key } = await setScene({ key: true });
   const link: VhostTestLink = openLink(await dialAmqp(organization, key, { proof: { address: ADDRESS } }));
   const open = (vhost: string) => link.send({ kind: 'open', vhost });
   return { organization, key, link, open, vhost: `partner-${key.id}` };
@@ -24,9 +24,7 @@ async function dialled() {
 
 /** A key whose first client has a link and has opened nothing. */
 async function atItsObject() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  const siteId = crypto.randomUUID();
+  const { organization, key, siteId } = await setScene({ key: true });
   const partner = new Partner(openLink(await dialVhost(key.id)), organization, key);
   const open = (vhost = `partner-${key.id}`) => openVhost(partner.link, vhost);
   return { organization, key, siteId, partner, open };

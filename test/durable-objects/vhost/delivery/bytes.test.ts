@@ -2,7 +2,6 @@
  * A delivery counts as its transmitted size: body in UTF-8, routing key, properties and headers, plus 64
  * (rule 9).
  */
-
 import { describe, expect, it, vi } from 'vitest';
 import { outboxEvents } from '#workerd/outbox-events.ts';
 import { type Partner, publishOf, storedMessages, vhostRows } from '#workerd/partner.ts';

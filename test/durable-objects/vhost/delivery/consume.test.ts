@@ -1,5 +1,4 @@
 /** How much a consumer gets at once: limits by prefetch, by channel, by connection bytes, and by turn. */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';

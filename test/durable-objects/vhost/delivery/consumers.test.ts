@@ -1,5 +1,4 @@
 /** Consumers: exclusive and cancelled ones, their tags and number, and the queues that they may read. */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf, range } from '#workerd/outbox-events.ts';

@@ -2,7 +2,6 @@
  * Only a client's own requeues count towards the limit of twenty deliveries; ends of connections do not
  * [C-6.4].
  */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';

@@ -1,5 +1,4 @@
 /** Queues of one connection share its window: a backlog in one delays no event of another (rule 9). */
-
 import { describe, expect, it } from 'vitest';
 import { hand } from '#workerd/outbox-events.ts';
 import { setScene } from '#workerd/scene.ts';

@@ -1,5 +1,4 @@
 /** Leases when their link is lost, their bridge reboots, or another connection settles them. */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numberOf, numbers, range } from '#workerd/outbox-events.ts';

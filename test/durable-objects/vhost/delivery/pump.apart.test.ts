@@ -1,5 +1,4 @@
 /** A pump delivers a limited number of messages in one turn, and the rest in further turns (rule 9). */
-
 import { describe, expect, it, vi } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';
 import type { Partner } from '#workerd/partner.ts';

@@ -1,5 +1,4 @@
 /** The ends of a delivery: acknowledged, requeued, discarded, or returned when its channel closes [C-6.4]. */
-
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';

@@ -2,7 +2,6 @@
  * Leased events: their site keeps them until they are acknowledged or stored, and most of them are never
  * written.
  */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';

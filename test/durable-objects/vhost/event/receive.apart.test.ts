@@ -2,7 +2,6 @@
  * Events that sites send to a Vhost: stored once and in order if the key may see the site, and otherwise not
  * stored.
  */
-
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import {
@@ -16,7 +15,7 @@ import {
 } from '#workerd/outbox-events.ts';
 import { breakWrites, commandLog, consumption, eventOf, Partner, vhostRows } from '#workerd/partner.ts';
 import { setScene } from '#workerd/scene.ts';
-import { createKey, createOrganization, type Key, siteOf, vhostOf } from '#workerd/world.ts';
+import { type Key, siteOf, vhostOf } from '#workerd/world.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 import type { Vhost } from '../../../../durable-objects/vhost.ts';
 
@@ -144,8 +143,7 @@ describe("events from a site's outbox", () => {
   });
 
   it("fill no queue before the key's first connection, and fill the queues from then on [C-6.1]", async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization);
+    const { organization, key } = await setScene({ key: true });
     const siteId = crypto.randomUUID();
     expect(taken(await hand(key, siteId, 1, 2))).toBe(2);
     await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 2));

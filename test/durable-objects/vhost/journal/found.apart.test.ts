@@ -1,5 +1,4 @@
 /** When the journal stored the events of commands, and when readers confirmed them: for timelines [C-13.2]. */
-
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, outboxEvents } from '#workerd/outbox-events.ts';

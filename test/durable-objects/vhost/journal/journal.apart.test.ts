@@ -1,5 +1,4 @@
 /** The event journal of a key: its order, its sequences, what it keeps, and what survives a sleep or a crash. */
-
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers, passingEvents, range, taken } from '#workerd/outbox-events.ts';
@@ -63,10 +62,6 @@ async function consumer() {
   return scene;
 }
 
-async function newKey(): Promise<{ key: Key; siteId: string }> {
-  return { key: await createKey(await createOrganization()), siteId: crypto.randomUUID() };
-}
-
 describe('the event journal of a key', () => {
   it('has the events of all kinds in their order, each text as AMQP delivers it [C-12.1]', async () => {
     const { organization, key, partner, siteId } = await setScene({ partner: 'connected' });
@@ -89,8 +84,7 @@ describe('the event journal of a key', () => {
   });
 
   it('is filled although the key has never connected, and although it may not connect [C-12.1]', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization, { scopes: ['vcp:read'] });
+    const { key } = await setScene({ key: { scopes: ['vcp:read'] } });
     expect(taken(await hand(key, crypto.randomUUID(), 1, 3))).toBe(3);
     expect(numbersOf(await readJournal(key))).toEqual([1, 2, 3]);
   });
@@ -108,7 +102,7 @@ describe('the event journal of a key', () => {
   });
 
   it('cannot be read once the key is revoked, and is deleted [C-5.6]', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     await hand(key, siteId, 1, 3);
     await readJournal(key);
     await vhostOf(key.id).revoke();
@@ -124,7 +118,7 @@ describe('the event journal of a key', () => {
 
 describe('a page of the journal', () => {
   it('continues after a sequence, and has as many events as asked for [C-12.2]', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     await hand(key, siteId, 1, 250);
     const seen: number[] = [];
     let after = 0;
@@ -138,7 +132,7 @@ describe('a page of the journal', () => {
   });
 
   it('skips other events with a filter, and `next` grows although none matches [C-12.2]', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     const other = crypto.randomUUID();
     await hand(key, siteId, 1, 2, { kind: 'alarm' });
     await hand(key, other, 1, 2, { kind: 'ack' });
@@ -153,7 +147,7 @@ describe('a page of the journal', () => {
   });
 
   it('is bounded in characters, so a few large events fill it [C-12.2]', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     await hand(key, siteId, 1, 8, { chars: 200_000 });
     const first = await readJournal(key);
     expect(numbersOf(first)).toEqual([1, 2, 3]);
@@ -172,7 +166,7 @@ describe('a page of the journal', () => {
 
 describe('the sequences of the journal', () => {
   it('need no table of their own after a sleep, because the vhost remembers how far each outbox is stored', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     await hand(key, siteId, 1, 2);
     await hand(key, crypto.randomUUID(), 1, 2);
     await settle(key);
@@ -183,7 +177,7 @@ describe('the sequences of the journal', () => {
   });
 
   it('go on after a sleep, in the same row [C-12.1]', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     await hand(key, siteId, 1, 2);
     await settle(key);
     await evictDurableObject(vhostOf(key.id));
@@ -224,7 +218,7 @@ describe('the sequences of the journal', () => {
   });
 
   it('are not given to events that a crash takes from memory: their site sends them again [C-12.1]', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     await hand(key, siteId, 1, 1);
     await readJournal(key);
     await hand(key, siteId, 2, 3);
@@ -234,11 +228,11 @@ describe('the sequences of the journal', () => {
   });
 
   it('begin after those of a journal that was lost with its object', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     await hand(key, siteId, 1, 3);
     const before = await readJournal(key);
     vi.setSystemTime(START_MS + 5_000);
-    const { key: later } = await newKey();
+    const { key: later } = await setScene({ key: true });
     await hand(later, siteId, 1, 1);
     expect((await readJournal(later)).firstKept).toBeGreaterThan(before.last);
   });
@@ -269,7 +263,7 @@ describe('events that wait to be stored', () => {
   });
 
   it('are stored at once if the key has no queues yet', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     expect(await hand(key, siteId, 1, 2)).toEqual({ received: 2, gone: false });
     expect(await rowsOf(key)).toMatchObject([{ event_count: 2 }]);
   });
@@ -325,7 +319,7 @@ describe('events that wait to be stored', () => {
   });
 
   it('are stored at once if they are telemetry that comes rarely, and by an alarm if it comes often [C-12.1]', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     await readJournal(key);
     const pass = (number: number) => vhostOf(key.id).receivePassing(siteId, passingEvents(number, 1));
     const stored = async () => (await rowsOf(key)).reduce((sum, { event_count: count }) => sum + count, 0);
@@ -345,7 +339,7 @@ describe('events that wait to be stored', () => {
 
 describe('events that are too old or too many', () => {
   it('are deleted after 7 days, and after a wake; the sequence goes on, and readers see a gap [C-12.1]', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     await hand(key, siteId, 1, 3);
     await settle(key);
     const { firstKept: first, last } = await readJournal(key);
@@ -387,7 +381,7 @@ describe('events that are too old or too many', () => {
   );
 
   it('are deleted, the oldest first, when the journal has 256 MiB; the object wakes with the rest [C-12.1]', async () => {
-    const { key, siteId } = await newKey();
+    const { key, siteId } = await setScene({ key: true });
     for (const number of [1, 2, 3]) {
       await hand(key, siteId, number, 1, { chars: 25_000 });
       await settle(key);

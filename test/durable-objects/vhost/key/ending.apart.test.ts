@@ -1,5 +1,4 @@
 /** The end of a key: only its Vhost writes it to D1. A key whose creation failed leaves nothing. */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';

@@ -2,7 +2,6 @@
  * The end of a key, by revocation or expiry: its sockets close, its queues are deleted, and new connections
  * are refused [C-5.6].
  */
-
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { grantOf } from '#workerd/door.ts';

@@ -6,8 +6,9 @@ import { evictDurableObject } from 'cloudflare:test';
 import { expect, it, vi } from 'vitest';
 import { lastUsedAtMs } from '#workerd/door.ts';
 import { hand } from '#workerd/outbox-events.ts';
-import { Partner } from '#workerd/partner.ts';
-import { createKey, createOrganization, type Key, vhostOf } from '#workerd/world.ts';
+import type { Partner } from '#workerd/partner.ts';
+import { setScene } from '#workerd/scene.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 
 const START_MS = Date.UTC(2026, 0, 15, 10);
 const MINUTE_MS = 60_000;
@@ -17,9 +18,7 @@ const NOBODYS_SITE = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
 /** A client that opened its connection a minute before the clock starts, and has done nothing since. */
 async function connected(): Promise<{ key: Key; partner: Partner }> {
   vi.useFakeTimers({ toFake: ['Date'], now: OPENED_MS });
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
+  const { key, partner } = await setScene({ partner: 'connected' });
   await expectUsedAt(key, OPENED_MS);
   at(0);
   return { key, partner };

@@ -1,5 +1,4 @@
 /** What a key may publish: its own routing keys, to the one exchange, as its scopes allow [C-6.2]. */
-
 import { describe, expect, it } from 'vitest';
 import {
   ackOf,

@@ -2,7 +2,6 @@
  * The lanes of sites: a slow or absent site delays only its own publishes, and nothing is stored twice (rule
  * 4).
  */
-
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { commandLog, eventOf, type Partner, type PublishQuestion, setpoint } from '#workerd/partner.ts';

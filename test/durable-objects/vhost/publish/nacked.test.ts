@@ -1,7 +1,6 @@
 /**
  * A publish that was answered basic.nack is never recorded later, and a retried publish counts once [C-6.4].
  */
-
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { commandLog, eventOf, type Partner } from '#workerd/partner.ts';

@@ -1,5 +1,4 @@
 /** The envelope of a publish: dead-lettered when malformed, acknowledged when it can be read [C-7.1]. */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import {

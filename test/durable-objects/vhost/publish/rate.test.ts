@@ -2,12 +2,10 @@
  * The publish rate of a key: publishes over it wait at the bridge, nothing is dropped, and emergencies pass
  * [C-6.5].
  */
-
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { range } from '#workerd/outbox-events.ts';
 import { commandLog, type Partner, type PublishQuestion } from '#workerd/partner.ts';
 import { setScene } from '#workerd/scene.ts';
-import { createOrganization, createPlant } from '#workerd/world.ts';
 import type { Wait } from '../../../../protocol/link/frame.ts';
 
 /** [C-6.5] */
@@ -22,15 +20,13 @@ beforeEach(() => {
 
 /** A plant, and a key with a client. The registry is already read. */
 async function openPublisher(settings = { publishRatePerSecond: PER_SECOND }) {
-  const organization = await createOrganization(settings);
-  const plant = await createPlant(organization);
-  const scene = await setScene({ organization, partner: 'connected' });
+  const scene = await setScene({ settings, plant: true, partner: 'connected' });
   const connect = async () => {
     const partner = await scene.connect();
     await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
     return partner;
   };
-  return { ...scene, plant, connect, partner: await connect() };
+  return { ...scene, connect, partner: await connect() };
 }
 
 /** The cheapest publishes for a site: it rejects their payload, and still records them. */

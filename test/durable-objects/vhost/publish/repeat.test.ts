@@ -1,5 +1,4 @@
 /** The same messageId published again in any way has one effect and one acknowledgement [C-7.3]. */
-
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { connectListener } from '#workerd/links.ts';

@@ -1,7 +1,6 @@
 /**
  * Signatures: of publishes, as their family and organization require them, and of outgoing events [C-7.2].
  */
-
 import { describe, expect, it, vi } from 'vitest';
 import { connectListener } from '#workerd/links.ts';
 import {

@@ -1,7 +1,6 @@
 /**
  * The sites that a publish can reach: those of its key, by either name, as the registry lists them [C-7.1].
  */
-
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
@@ -26,8 +25,7 @@ async function openReader(options: { allowed?: 'first' } = {}) {
 describe('a command for a site that the partner may not command', () => {
   it('gets the same answer text for an unknown, a foreign and a forbidden site [C-7.1]', async () => {
     const { other, externalPlantId, partner } = await openReader({ allowed: 'first' });
-    const stranger = await createOrganization();
-    const foreign = await createPlant(stranger, { externalPlantId: `foreign-${externalPlantId}` });
+    const { plant: foreign } = await setScene({ plant: { externalPlantId: `foreign-${externalPlantId}` } });
     const names = [
       crypto.randomUUID(),
       foreign.id,
@@ -111,8 +109,7 @@ describe('a command can name its site', () => {
 
   it('by an externalPlantId that another organization uses too: each key reaches its own site [C-7.1]', async () => {
     const { plant, externalPlantId, partner } = await openReader();
-    const stranger = await createOrganization();
-    const twin = await createPlant(stranger, { externalPlantId });
+    const { organization: stranger, plant: twin } = await setScene({ plant: { externalPlantId } });
     const { partner: twinPartner } = await setScene({ organization: stranger, partner: 'connected' });
     await twinPartner.consume('event.status');
     await eventOfAck(partner, partner.command(externalPlantId, 'emergency', { type: 'STOP' }));
@@ -155,8 +152,7 @@ describe('the copy of the registry', () => {
   });
 
   it('may list 10 000 sites with long external ids (rule 9)', async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
+    const { organization, plant } = await setScene({ plant: true });
     await fillWithPlants(organization);
     const { partner } = await setScene({ organization, partner: 'connected' });
     const question = partner.command(plant.id, 'mode', { mode: 'STANDARD' });

@@ -3,7 +3,6 @@
  * it; an older copy is refreshed before it decides (rule 7). This is only the fallback: every change notifies
  * the vhost.
  */
-
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { ackOf, commandLog, type Partner, setpoint } from '#workerd/partner.ts';

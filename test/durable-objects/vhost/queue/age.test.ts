@@ -1,5 +1,4 @@
 /** The alarm enforces the maximum age of messages, whether or not the queue has consumers [C-6.4]. */
-
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers } from '#workerd/outbox-events.ts';

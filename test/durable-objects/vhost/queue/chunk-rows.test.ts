@@ -1,7 +1,6 @@
 /**
  * Telemetry chunks in storage: lines are appended and never changed; the leases are in a separate, small column.
  */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numberOf, range } from '#workerd/outbox-events.ts';

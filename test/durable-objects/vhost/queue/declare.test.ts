@@ -1,5 +1,4 @@
 /** Declaring queues: the event queues exist and cannot be changed [C-6.1], [C-6.3]. */
-
 import { describe, expect, it } from 'vitest';
 import { forbidden, refused } from '#workerd/partner.ts';
 import { setScene } from '#workerd/scene.ts';

@@ -2,7 +2,6 @@
  * The limits of an event queue in size and age: beyond them its oldest messages are dropped and counted
  * [C-6.4].
  */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { hand, numberOf } from '#workerd/outbox-events.ts';

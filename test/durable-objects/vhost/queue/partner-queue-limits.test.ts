@@ -1,5 +1,4 @@
 /** The limits of partner queues in size and age, and their cost [C-6.6], [C-6.4]. */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numberOf, outboxEvents } from '#workerd/outbox-events.ts';

@@ -1,5 +1,4 @@
 /** Partner queues: declared, bound, read, and deleted [C-6.6]. */
-
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';

@@ -1,5 +1,4 @@
 /** Telemetry events in memory and in chunks: their cost in rows, and what survives a sleep or a crash. */
-
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numberOf, passingEvents, range } from '#workerd/outbox-events.ts';

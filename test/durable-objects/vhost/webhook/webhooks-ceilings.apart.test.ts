@@ -1,5 +1,4 @@
 /** The ceilings of what webhooks post: over them the cursors wait, and nothing is lost [C-15.3]. */
-
 import { describe, expect, it } from 'vitest';
 import { hand, range } from '#workerd/outbox-events.ts';
 import { PostReceiver } from '#workerd/post-receiver.ts';

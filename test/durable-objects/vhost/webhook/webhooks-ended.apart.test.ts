@@ -1,5 +1,4 @@
 /** When nothing is posted to a webhook: its organization is suspended, its key has ended, or it is deleted or moved. */
-
 import { describe, expect, it } from 'vitest';
 import { runSql } from '#workerd/d1.ts';
 import { hand, range } from '#workerd/outbox-events.ts';

@@ -1,5 +1,4 @@
 /** What a webhook keeps: through crashes and evictions, of its attempts, and of events that the journal has dropped. */
-
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { backUp, lower, raise, readParts, restore } from '#workerd/backups.ts';

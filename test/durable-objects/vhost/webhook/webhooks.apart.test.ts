@@ -1,5 +1,4 @@
 /** Webhooks of a key in its object: which events are posted, how, in which order, and when again after a failure. */
-
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { hand, range } from '#workerd/outbox-events.ts';
