@@ -1,12 +1,11 @@
 /** The main loop inside workerd: a signed battery command through a Vhost, a Site and back [C-7.8]. */
 import { describe, expect, it } from 'vitest';
-import { ackMessage, connectDevice, connectPartner, publishFrame } from '#workerd/links.ts';
+import { ackMessage, connectPartner, publishFrame } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';
 
 describe('the main loop inside workerd', () => {
   it('takes a signed battery command from publish to COMPLETED [C-7.8]', async () => {
-    const { organization, plant, key } = await setScene({ plant: true, key: true });
-    const device = await connectDevice(plant);
+    const { organization, plant, key, link: device } = await setScene({ key: true, gateway: 'connected' });
     device.send({ kind: 'subscribed', commands: true });
     const partner = await connectPartner(key);
     for (const [seq, queue] of ['event.status', 'event.execution'].entries()) {

@@ -2,7 +2,6 @@
 import { env } from 'cloudflare:workers';
 import { changeAlerts, fireAlert } from '#workerd/alerts.ts';
 import { runSql, valueFrom } from '#workerd/d1.ts';
-import { Mailbox } from '#workerd/mailbox.ts';
 import { joinOrganization, Person } from '#workerd/people.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { AlertRuleRecord } from '../../protocol/alert.ts';
@@ -18,7 +17,6 @@ const RULE = {
 };
 
 const it = test
-  .extend('mailbox', () => new Mailbox())
   // What the scheduled task of a minute mails: to whom, and the text.
   .extend('minute', ({ mailbox }) => async () => {
     const before = mailbox.mails.length;

@@ -11,7 +11,7 @@ import { logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { MINUTE, stopClock } from '#workerd/site-clock.ts';
 import { Team, uniqueSlug } from '#workerd/team.ts';
-import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { AlertRuleRecord } from '../../protocol/alert.ts';
 import type { Env } from '../../worker/env.ts';
 import { keepHouse } from '../../worker/lifecycle/housekeeping.ts';
@@ -24,14 +24,6 @@ const PER_DAY = 10;
 /** The queue has room for this many mails, and each domain for a quarter of it. */
 const MOST_WAITING = 10_000;
 const NEXT = 'another horse battery';
-
-const it = test
-  .extend('mailbox', () => new Mailbox())
-  .extend('newcomer', async ({ mailbox }) => {
-    const email = uniqueEmail();
-    await mailbox.read('POST', '/auth/register', { email, password: PASSWORD, name: 'New' }, 201);
-    return await Person.logIn(email);
-  });
 
 function bindingsOf(mailbox: Mailbox): Env {
   return { ...env, ...mailbox.bindings } as Env;

@@ -104,8 +104,7 @@ describe('a queue in the metrics', () => {
   });
 
   it('counts the messages that it gave up by reason: too old, delivered too often, rejected', async () => {
-    const { key, siteId, partner } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 3);
+    const { key, partner } = await setScene({ partner: 'connected', events: 3 });
     const [first] = [(await partner.get('event.status')).delivery];
     partner.settle('discard', first ? [first] : []);
     await partner.quiet();
@@ -129,8 +128,7 @@ describe('a queue in the metrics', () => {
   });
 
   it('disappears when its key is revoked', async () => {
-    const { key, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 2);
+    const { key } = await setScene({ partner: 'connected', events: 2 });
     await passVhostTime(key, MINUTE);
     await untilFigure(() => figure('queue_messages', { key: key.id }), 2);
     await vhostOf(key.id).revoke();
@@ -139,8 +137,7 @@ describe('a queue in the metrics', () => {
   });
 
   it('whose messages are acknowledged as they arrive makes its vhost send no report and set no alarm for a report', async () => {
-    const { key, siteId, partner } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status');
+    const { key, siteId, partner } = await setScene({ consumes: 'event.status' });
     await passVhostTime(key, 61 * SECOND);
     // The client shows a sign of life, or the vhost would send it nothing.
     await partner.quiet();
@@ -243,8 +240,7 @@ describe('the metrics object', () => {
     const { plant, partner } = await setScene({ plant: true, key: true });
     await partner.submit(charge());
     await passTime(plant.id, 2 * MINUTE);
-    const { key, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 3);
+    const { key } = await setScene({ partner: 'connected', events: 3 });
     await passVhostTime(key, MINUTE);
     await untilFigure(() => figure('queue_messages', { key: key.id }), 3);
     const total = async () => await figure('command_acknowledgements_total');

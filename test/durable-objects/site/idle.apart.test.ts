@@ -82,8 +82,7 @@ describe('the alarms and timers of a site', () => {
   });
 
   it('the telemetry event of each minute needs no alarm while the device sends every 5 s, but one after it stops [C-8.2]', async () => {
-    const { plant } = await setScene({ plant: true, key: true });
-    const link = await connectListening(plant);
+    const { plant, link } = await setScene({ key: true, gateway: 'listening' });
     await answerPings(plant.id);
     let alarms = 0;
     for (let second = 0; second < 600; second += 5) {
@@ -102,8 +101,7 @@ describe('the alarms and timers of a site', () => {
   });
 
   it('a site that is evicted every 20 s runs at most 25 alarms in ten minutes: for its telemetry event and checks [rule 10]', async () => {
-    const { plant } = await setScene({ plant: true, key: true });
-    const link = await connectListening(plant);
+    const { plant, link } = await setScene({ key: true, gateway: 'listening' });
     await answerPings(plant.id);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1, 'BESS-1/powerKw': 1 });
     let alarms = 0;
@@ -117,8 +115,7 @@ describe('the alarms and timers of a site', () => {
   });
 
   it('an evicted site whose device has sent nothing since it connected runs about one alarm a minute at most [rule 10]', async () => {
-    const { plant } = await setScene({ plant: true, key: true });
-    await connectListening(plant);
+    const { plant } = await setScene({ key: true, gateway: 'listening' });
     await rowsOf(plant.id, 'UPDATE device SET connected_at_ms = NULL');
     await evictSite(plant.id);
     expect(await passTime(plant.id, 10 * MINUTE)).toBeLessThanOrEqual(12);

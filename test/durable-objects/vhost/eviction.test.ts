@@ -40,8 +40,7 @@ describe('a vhost that sleeps with its sockets open', () => {
   });
 
   it('keeps messages taken by basic.get leased (rule 8)', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 2);
+    const { key, partner } = await setScene({ partner: 'connected', events: 2 });
     const got = await partner.get('event.status');
     await evictDurableObject(vhostOf(key.id));
     expect(await partner.readyCount('event.status')).toBe(1);
@@ -52,8 +51,7 @@ describe('a vhost that sleeps with its sockets open', () => {
   });
 
   it('keeps consumers and prefetch: the woken object delivers new events', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status', { prefetch: 2 });
+    const { key, partner, siteId } = await setScene({ consumes: { queue: 'event.status', prefetch: 2 } });
     await partner.consume('event.alarm', { noAck: true });
     await evictDurableObject(vhostOf(key.id));
     await hand(key, siteId, 1, 5);

@@ -118,8 +118,7 @@ describe('a moment after a handler', () => {
 
 describe('the alarm of a vhost', () => {
   it('runs at most twice in ten seconds while a client acknowledges each message at once (rule 10)', async () => {
-    const { key, siteId, partner } = await setScene({ partner: 'connected' });
-    await partner.consume('event.telemetry');
+    const { key, siteId, partner } = await setScene({ consumes: 'event.telemetry' });
     for (let round = 0; round < 6; round++) {
       await hand(key, siteId, 1 + round, 1, { kind: 'telemetry' });
       partner.settle('ack', (await partner.delivered(round + 1)).slice(-1));
@@ -144,8 +143,7 @@ describe('a vhost', () => {
   it('can sleep although telemetry waits or is leased and an acknowledgement just arrived (rule 8)', async () => {
     vi.useRealTimers();
     const timers = timersOfObjects();
-    const { key, siteId, partner } = await setScene({ partner: 'connected' });
-    await partner.consume('event.telemetry', { prefetch: 2 });
+    const { key, siteId, partner } = await setScene({ consumes: { queue: 'event.telemetry', prefetch: 2 } });
     await partner.consume('event.status');
     await hand(key, siteId, 1, 4, { kind: 'telemetry' });
     await hand(key, siteId, 5, 2);

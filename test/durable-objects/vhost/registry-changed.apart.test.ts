@@ -15,7 +15,7 @@ import {
   restoreVersion,
 } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
-import { setScene } from '#workerd/scene.ts';
+import { ACKS, setScene } from '#workerd/scene.ts';
 import { holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { createPlant, type Key, vhostOf } from '#workerd/world.ts';
 
@@ -39,8 +39,7 @@ async function publishUnsigned(partner: Partner, siteId: string): Promise<unknow
 
 /** A vhost that has read its copy and used it to decide; signatures are optional. */
 async function openReader() {
-  const scene = await setScene({ plant: true, partner: 'connected' });
-  await scene.partner.consume('event.status', { noAck: true });
+  const scene = await setScene({ plant: true, consumes: ACKS });
   expect(await publishUnsigned(scene.partner, scene.plant.id)).toMatchObject(TAKEN);
   return { ...scene, withSignatures: changeSettings({ requireSignedCommands: true }) };
 }

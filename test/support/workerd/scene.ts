@@ -16,7 +16,7 @@ import { answerPings, connectListening } from './site-devices.ts';
 import { type Listener, listen } from './site-listener.ts';
 import { Submitter } from './site-submissions.ts';
 import { modelled } from './telemetry-site.ts';
-import { addHook, type HookScene, untilEnabled } from './webhook-scenes.ts';
+import { addHook, type HookScene, trust, untilEnabled } from './webhook-scenes.ts';
 import {
   createKey,
   createOrganization,
@@ -47,9 +47,14 @@ export interface SceneOptions {
   pings?: 'answered';
   /** The gateway's telemetry is also in a model, to compare the store with. */
   telemetry?: 'modelled';
+  /** Numbered events that wait for the key, by default acknowledgements. */
+  events?: number | { count: number; kind: EventKind };
+  /** The connected partner consumes a queue, after those events have come. */
+  consumes?: QueueName | ({ queue: QueueName } & Parameters<Partner['consume']>[1]);
   /** The connected partner holds numbered events: all `count`, or as many as prefetch and limit allow. */
   held?: number | HeldOptions;
-  webhook?: 'enabled' | HookOptions;
+  /** A webhook of the key; `trusted`: it has delivered an event. */
+  webhook?: 'enabled' | 'trusted' | HookOptions;
 }
 
 interface HeldOptions {
@@ -106,7 +111,7 @@ export interface PartnerScene extends Anywhere {
 
 type If<Options, Asked, Parts> = Options extends Asked ? Parts : unknown;
 type WithPlant = { plant: true | PlantOptions } | { gateway: string };
-type WithClient = { partner: 'connected' } | { held: number | HeldOptions };
+type WithClient = { partner: 'connected' } | { held: number | HeldOptions } | { consumes: object | string };
 
 type Parts<O> = Anywhere &
   If<O, WithPlant, O extends WithClient ? Omit<SiteScene, 'partner'> : SiteScene> &
@@ -116,7 +121,10 @@ type Parts<O> = Anywhere &
   If<O, WithClient, PartnerScene> &
   If<O, { telemetry: string }, ReturnType<typeof modelled>> &
   If<O, { held: number | HeldOptions }, { receipt: Receipt; held: Delivery[] }> &
-  If<O, { webhook: 'enabled' | HookOptions }, HookScene>;
+  If<O, { webhook: 'enabled' | 'trusted' | HookOptions }, HookScene>;
+
+/** The queue of acknowledgements, whose partner needs not acknowledge them. */
+export const ACKS = { queue: 'event.status', noAck: true } as const;
 
 /** Options of a site whose gateway listens, and whose partner consumes all events. */
 export const RUNNING = { gateway: 'listening', partner: 'listening' } as const;
@@ -127,10 +135,10 @@ export type Scene<O extends SceneOptions> = Parts<O> & { scene: Parts<O> };
 export type TelemetrySite = Parts<{ plant: true; telemetry: 'modelled' }>;
 
 export async function setScene<const O extends SceneOptions>(options: O): Promise<Scene<O>> {
-  const { organization = await createOrganization(options.settings), held } = options;
+  const { organization = await createOrganization(options.settings), held, consumes, events } = options;
   const plant = (options.plant ?? options.gateway) && (await createPlant(organization, given(options.plant)));
   const keyOptions = given(options.key) ?? {};
-  const hasKey = options.key ?? options.partner ?? held ?? options.webhook;
+  const hasKey = options.key ?? options.partner ?? held ?? consumes ?? options.webhook;
   const key = hasKey === undefined ? undefined : await createKey(organization, keyOptions);
   const siteId = plant?.id ?? keyOptions.allowedPlantIds?.[0] ?? crypto.randomUUID();
   const scene = { organization, siteId, key };
@@ -138,7 +146,7 @@ export async function setScene<const O extends SceneOptions>(options: O): Promis
     const partner = new Submitter(plant.id, key?.id);
     Object.assign(scene, { plant, gateway: plant.gateway, site: siteOf(plant.id), partner });
   }
-  if (key && (options.partner === 'connected' || held !== undefined)) {
+  if (key && (options.partner === 'connected' || held !== undefined || consumes)) {
     Object.assign(scene, await clientOf(organization, key));
   }
   if (key && options.partner === 'listening') {
@@ -151,8 +159,17 @@ export async function setScene<const O extends SceneOptions>(options: O): Promis
   }
   if (plant && options.telemetry) Object.assign(scene, modelled(plant));
   const parts = scene as unknown as PartnerScene & HookScene;
+  if (events) {
+    const { count, ...kind } = typeof events === 'number' ? { count: events } : events;
+    await hand(parts.key, siteId, 1, count, kind);
+  }
+  if (consumes) {
+    const { queue, ...consuming } = typeof consumes === 'string' ? { queue: consumes } : consumes;
+    await parts.partner.consume(queue, consuming);
+  }
   if (held !== undefined) Object.assign(scene, await hold(parts, held));
   if (options.webhook) Object.assign(scene, await hookOf(parts, options.webhook));
+  if (options.webhook === 'trusted') await trust(parts);
   return whole(scene) as unknown as Scene<O>;
 }
 
@@ -192,8 +209,8 @@ async function hold({ key, partner, siteId }: PartnerScene, held: number | HeldO
   return { receipt, held: await partner.delivered(most) };
 }
 
-async function hookOf({ organization, key }: HookScene, webhook: 'enabled' | HookOptions) {
-  const options: HookOptions = webhook === 'enabled' ? {} : webhook;
+async function hookOf({ organization, key }: HookScene, webhook: 'enabled' | 'trusted' | HookOptions) {
+  const options: HookOptions = typeof webhook === 'string' ? {} : webhook;
   const { receiver = new PostReceiver(), isPending = false, ...request } = options;
   const hook = await addHook(organization, key, { url: receiver.url, ...request });
   receiver.secret = hook.secret;

@@ -4,7 +4,8 @@ import type { CommandFamily } from '../../../protocol/routing-keys.ts';
 import { Callers } from './callers.ts';
 import { connect } from './devices.ts';
 import { publishFrame } from './links.ts';
-import { Person } from './people.ts';
+import { Mailbox } from './mailbox.ts';
+import { PASSWORD, Person, uniqueEmail } from './people.ts';
 import { RegistryRows } from './registry-rows.ts';
 import { Team } from './team.ts';
 import { createKey, createOrganization, createPlant, type KeyOptions } from './world.ts';
@@ -24,6 +25,14 @@ export const test = base
   // One organization that no other test touches, so that its lists and counts are known.
   .extend('ownTeam', () => Team.create())
   .extend('person', () => Person.register())
+  // The mails of requests to it.
+  .extend('mailbox', () => new Mailbox())
+  // A person who has registered, and has not proved the email address.
+  .extend('newcomer', async ({ mailbox }) => {
+    const email = uniqueEmail();
+    await mailbox.read('POST', '/auth/register', { email, password: PASSWORD, name: 'New' }, 201);
+    return await Person.logIn(email);
+  })
   // A plant of `team` with a gateway, and the gateway's link.
   .extend('plantId', async ({ team }) => (await team.newPlant()).id)
   .extend('device', ({ team, plantId }) => team.newTokenDevice({ plantId }))

@@ -8,7 +8,7 @@ import { Mailbox } from '#workerd/mailbox.ts';
 import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { uniqueSlug } from '#workerd/team.ts';
-import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, INSTANT, it, UUID } from '#workerd/worker-test.ts';
 import type { SessionRecord } from '../../../protocol/account.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 import { keepHouse } from '../../../worker/lifecycle/housekeeping.ts';
@@ -17,15 +17,6 @@ import { deliverMails } from '../../../worker/mail/outbox.ts';
 const NEXT = 'another horse battery';
 const MINUTE_MS = 60_000;
 const UNKNOWN_TOKEN = 'A'.repeat(43);
-
-const it = test
-  .extend('mailbox', () => new Mailbox())
-  // A person who has registered, and has not proved the email address.
-  .extend('newcomer', async ({ mailbox }) => {
-    const email = uniqueEmail();
-    await mailbox.read('POST', '/auth/register', { email, password: PASSWORD, name: 'New' }, 201);
-    return await Person.logIn(email);
-  });
 
 describe('an account whose address is not proved', () => {
   it('can log in and see itself, and gets 403 for organizations and plants [C-14.1]', async ({

@@ -2,7 +2,6 @@
 import { vi } from 'vitest';
 import { bodyOf } from '#workerd/client.ts';
 import { rowsFrom } from '#workerd/d1.ts';
-import { Mailbox } from '#workerd/mailbox.ts';
 import { logIn, PASSWORD, refresh, uniqueEmail } from '#workerd/people.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
@@ -16,7 +15,6 @@ const MOST = 10;
 const LOCK_MS = 15 * MINUTE_MS;
 
 const it = test
-  .extend('mailbox', () => new Mailbox())
   // A request of `person` for another address; the default password is the right one.
   .extend('request', ({ mailbox, person }) => (newEmail: string, currentPassword = PASSWORD) => {
     return mailbox.call('POST', PATH, { newEmail, currentPassword }, person.accessToken);

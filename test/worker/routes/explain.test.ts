@@ -49,8 +49,7 @@ describe('a command of a key', () => {
 describe('the timeline of a command', () => {
   it('says when each event was stored, and when a client acknowledged it [C-13.2]', async ({ ownTeam }) => {
     const { organization, viewer, id: org } = ownTeam;
-    const { plant, key, partner } = await setScene({ organization, plant: true, partner: 'connected' });
-    await partner.consume('event.status');
+    const { plant, key, partner } = await setScene({ organization, plant: true, consumes: 'event.status' });
     const body = messageOf(organization, key, plant.id, 'mode', { mode: 'NONE' });
     const sent = await key.post(`/vcp/sites/${plant.id}/commands`, body);
     const { commandId } = (await sent.json()) as CommandAnswer;

@@ -73,8 +73,7 @@ describe('a silent sub-device whose device connects again', () => {
    * connected again.
    */
   async function newReturnedSite(before: (partner: Submitter) => Promise<unknown> = async () => {}) {
-    const { scene, plant } = await setScene({ plant: true });
-    const first = await connectListening(plant);
+    const { scene, plant, link: first } = await setScene({ gateway: 'listening' });
     await passTime(plant.id, 2_000);
     await sendTelemetry(first, plant.gateway, { 'BESS-1/powerKw': 1 });
     first.socket.close(1000, 'away');

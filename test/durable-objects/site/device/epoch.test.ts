@@ -33,8 +33,7 @@ describe('two links of one device', () => {
   });
 
   it('frames that arrive on the older link after it was closed have no effect and get no answer [rule 2]', async () => {
-    const { plant, partner } = await setScene({ plant: true });
-    const older = await connectListening(plant);
+    const { plant, partner, link: older } = await setScene({ gateway: 'listening' });
     const answered = older.received.length;
     const sockets: WebSocket[] = [];
     await runInDurableObject(siteOf(plant.id), (_site, state) => {
@@ -60,8 +59,7 @@ describe('two links of one device', () => {
   });
 
   it('commands go only to the newest link, and only once it has subscribed [rule 2]', async () => {
-    const { plant, partner } = await setScene({ plant: true });
-    const older = await connectListening(plant);
+    const { plant, partner, link: older } = await setScene({ gateway: 'listening' });
     const newer = await connectTo(plant.id, plant.gateway.id, { bridge: 'bridge-2' });
     const ack = await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)));
     expect(ack.status).toBe('QUEUED');
@@ -71,8 +69,7 @@ describe('two links of one device', () => {
   });
 
   it('when the older link closes, the session of the newer one continues [rule 2]', async () => {
-    const { plant } = await setScene({ plant: true });
-    const older = await connectListening(plant);
+    const { plant, link: older } = await setScene({ gateway: 'listening' });
     const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2' });
     older.socket.close(1000, 'late');
     await older.untilClosed();

@@ -108,8 +108,7 @@ describe('a device that has sent no byte for 90 s', () => {
 
 describe('the status that a device reported', () => {
   it('a device that reported OFFLINE is ONLINE after its next connect [C-3.10]', async () => {
-    const { plant } = await setScene({ plant: true });
-    const link = await connectTo(plant.id, plant.gateway.id);
+    const { plant, link } = await setScene({ gateway: 'connected' });
     await sendStatus(link, plant.gateway, 'OFFLINE');
     await untilRegistered('devices', plant.gateway.id, { connection_status: 'OFFLINE' });
     setClock(START_MS + MINUTE);

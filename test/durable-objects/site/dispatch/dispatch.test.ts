@@ -63,8 +63,7 @@ describe('a command for an offline device', () => {
   });
 
   it('a command waits while the device is connected but not subscribed [C-7.6]', async () => {
-    const { plant, partner } = await setScene({ plant: true });
-    const link = await connectTo(plant.id, plant.gateway.id);
+    const { plant, partner, link } = await setScene({ gateway: 'connected' });
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     link.send({ kind: 'subscribed', commands: false });
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
@@ -183,8 +182,7 @@ describe('how often a command is sent', () => {
   });
 
   it('an unacknowledged command is sent again on the next link of its device, and only there [rule 5]', async () => {
-    const { plant, partner } = await setScene({ plant: true });
-    const older = await connectListening(plant);
+    const { plant, partner, link: older } = await setScene({ gateway: 'listening' });
     await partner.submit(charge());
     const { cmdId } = await nthCommand(older, 1);
     setClock(START_MS + 5 * SECOND);

@@ -28,8 +28,7 @@ interface Place {
 const never = Number.POSITIVE_INFINITY;
 
 it('60 random moments of five minutes [C-13.3]', async ({ clock: _clock }) => {
-  const scene = await setScene(PLANNED);
-  const { plant, partner } = scene;
+  const { scene, plant, partner } = await setScene(PLANNED);
   let { link } = scene;
   const at = (seconds: number) => START_MS + seconds * SECOND;
   let seen = 0;

@@ -115,8 +115,7 @@ describe('the timeline of a command', () => {
   ])(
     'has, for %s, the message that the gateway got, while it is open and after its end [C-13.2]',
     async (_name, make, statuses, untilEndMs) => {
-      const scene = await setScene(PLANNED);
-      const { plant, partner, link } = scene;
+      const { scene, plant, partner, link } = await setScene(PLANNED);
       const publish = make();
       await partner.submit(publish);
       const { id } = await rowOf(plant, publish);
@@ -136,8 +135,7 @@ describe('the timeline of a command', () => {
   );
 
   it('has no message of a schedule once its gateway has it: its slots are sent one by one', async () => {
-    const scene = await setScene(PLANNED);
-    const { plant, partner } = scene;
+    const { scene, plant, partner } = await setScene(PLANNED);
     const publish = schedule([10, 20]);
     await partner.submit(publish);
     const { id } = await rowOf(plant, publish);

@@ -52,8 +52,7 @@ describe('a plant', () => {
   });
 
   it('is OFFLINE after 90 s without a session, not before, and ONLINE with the next session [C-2.5]', async () => {
-    const { plant } = await setScene({ plant: true });
-    const link = await connectTo(plant.id, plant.gateway.id);
+    const { plant, link } = await setScene({ gateway: 'connected' });
     setClock(START_MS + 10 * SECOND);
     await disconnect(plant, link);
     await passTime(plant.id, 90 * SECOND - 1);
@@ -79,15 +78,13 @@ describe('a plant', () => {
   });
 
   it('whose only device stops without closing its link is OFFLINE 90 s after the last frame of the device [C-3.10]', async () => {
-    const { plant } = await setScene({ plant: true });
-    await connectTo(plant.id, plant.gateway.id);
+    const { plant } = await setScene({ gateway: 'connected' });
     await passTime(plant.id, 91 * SECOND);
     expect((await presenceOf(plant)).plant).toBe('OFFLINE');
   });
 
   it('goes OFFLINE after a crash without a close event [rule 8]', async () => {
-    const { plant } = await setScene({ plant: true });
-    await connectTo(plant.id, plant.gateway.id);
+    const { plant } = await setScene({ gateway: 'connected' });
     await untilPlantIs(plant, 'ONLINE');
     await crashSite(plant.id);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL')).toBe(0);
@@ -223,16 +220,14 @@ describe('a device', () => {
   });
 
   it('was last seen, if it went silent, at its last connect or frame, not at the end of its session [C-3.10]', async () => {
-    const { plant } = await setScene({ plant: true });
-    await connectTo(plant.id, plant.gateway.id);
+    const { plant } = await setScene({ gateway: 'connected' });
     await passTime(plant.id, 91 * SECOND);
     const seen = { connection_status: 'OFFLINE', last_seen_at_ms: START_MS };
     await untilRegistered('devices', plant.gateway.id, seen);
   });
 
   it('is OFFLINE immediately after an invalid link message, because the Site closes the link [C-3.10]', async () => {
-    const { plant } = await setScene({ plant: true });
-    const link = await connectTo(plant.id, plant.gateway.id);
+    const { plant, link } = await setScene({ gateway: 'connected' });
     setClock(START_MS + 10 * SECOND);
     link.socket.send('{');
     await link.untilClosed();

@@ -180,8 +180,7 @@ describe('a schedule that was sent and not acknowledged', () => {
 
 describe('a schedule of which the plant took no slot', () => {
   it('ends FAILED NO_SLOT_TAKEN, and not EXPIRED, because it was sent in time [C-7.9]', async () => {
-    const scene = await setScene(PLANNED);
-    const { plant, partner } = scene;
+    const { scene, plant, partner } = await setScene(PLANNED);
     await partner.submit(planned(50, 'HIGH'));
     const one = schedule([1, 2]);
     await partner.submit(one);
@@ -194,8 +193,7 @@ describe('a schedule of which the plant took no slot', () => {
   });
 
   it('names the skipped slots if there are some, as before [C-7.9]', async () => {
-    const scene = await setScene({ ...PLANNED, plant: { config: LIMITED } });
-    const { plant, partner } = scene;
+    const { scene, plant, partner } = await setScene({ ...PLANNED, plant: { config: LIMITED } });
     const one = schedule([90], { inMs: MINUTE });
     await partner.submit(one);
     await obeyAll(scene);

@@ -124,8 +124,7 @@ describe('the telemetry events of a plant', () => {
   });
 
   it('several telemetry events in one millisecond have different messageIds [C-8.1]', async () => {
-    const all = await setScene(RUNNING);
-    const { plant, link, listener } = all;
+    const { plant, link, listener } = await setScene(RUNNING);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     // Resets the time of the last event, as a restored site would, so that more events follow within the
     // millisecond.

@@ -1,6 +1,5 @@
 /** The cost of telemetry: rows written for each message, and rows read for a history [rule 9]. */
 import { runInDurableObject } from 'cloudflare:test';
-import { connectDevice } from '#workerd/links.ts';
 import { setScene } from '#workerd/scene.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
@@ -17,8 +16,7 @@ const EIGHT = Array.from({ length: 8 }, (_none, index) => `FVE-1/signal-${index}
 
 describe('a site with a message every five seconds', () => {
   it('a message writes at most 1.1 rows including packing, and a read of the last hour reads at most 50 rows [rule 9]', async () => {
-    const { plant, site, gateway } = await setScene({ plant: true, telemetry: 'modelled' });
-    const link = await connectDevice(plant);
+    const { plant, site, gateway, link } = await setScene({ telemetry: 'modelled', gateway: 'connected' });
     const names = ['gridPowerKw', 'fvePowerKw', 'batteryPowerKw', 'BESS-1/powerKw', 'BESS-1/socPercent'];
     const eight = [...names, 'FVE-1/powerKw', 'METER-1/powerKw', 'METER-1/importRegisterKwh'];
     let seq = 0;

@@ -65,8 +65,7 @@ describe('a dial', () => {
 
 describe('the eleventh connection of a key', () => {
   it('is refused with 409 until one of the ten ends; another key is not affected [C-6.3]', async () => {
-    const scene = await setScene({ partner: 'connected' });
-    const { organization, key, partner, connect } = scene;
+    const { scene, organization, key, partner, connect } = await setScene({ partner: 'connected' });
     const partners = [partner, ...(await connectMany(scene, 9))];
     const refusal = async () => (await dialVhost(key.id)).json();
     expect(await refusal()).toMatchObject({ statusCode: 409, code: 'CONFLICT' });
@@ -89,8 +88,7 @@ describe('the eleventh connection of a key', () => {
   });
 
   it('is accepted after the alarm has closed connections that were silent for two minutes (rule 2)', async () => {
-    const scene = await setScene({ partner: 'connected' });
-    const { key, partner } = scene;
+    const { scene, key, partner } = await setScene({ partner: 'connected' });
     const partners = [partner, ...(await connectMany(scene, 9))];
     vi.setSystemTime(Date.now() + 100_000);
     await partners[0]?.quiet();

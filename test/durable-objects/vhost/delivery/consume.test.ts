@@ -30,9 +30,7 @@ describe('the prefetch of a consumer', () => {
   });
 
   it('means no limit if it is 0 [C-6.4]', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 600);
-    await partner.consume('event.status', { prefetch: 0 });
+    const { partner } = await setScene({ events: 600, consumes: { queue: 'event.status', prefetch: 0 } });
     await partner.delivered(600);
     expect(numbers(partner)).toEqual(range(1, 600));
   });
@@ -113,8 +111,7 @@ describe('the byte credit of a connection', () => {
   it.each([false, true])(
     'stops deliveries when the window is full, until the client drains bytes, with noAck %s (rule 9)',
     async (noAck) => {
-      const { key, partner, siteId } = await setScene({ partner: 'connected' });
-      await partner.consume('event.status', { noAck });
+      const { key, partner, siteId } = await setScene({ consumes: { queue: 'event.status', noAck } });
       await hand(key, siteId, 1, 40, { chars });
       await partner.quiet();
       const first = partner.deliveries().map(messageBytes);
@@ -151,8 +148,7 @@ describe('the byte credit of a connection', () => {
   });
 
   it('is not granted a second time after the object has slept (rule 9)', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status');
+    const { key, partner, siteId } = await setScene({ consumes: 'event.status' });
     await hand(key, siteId, 1, 40, { chars });
     await partner.quiet();
     const sent = partner.deliveries().length;

@@ -4,7 +4,7 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';
+import { markedNumbers, numberOf } from '#workerd/outbox-events.ts';
 import { setScene } from '#workerd/scene.ts';
 import { vhostOf } from '#workerd/world.ts';
 
@@ -19,8 +19,7 @@ const QUEUES = [
 
 describe.each(QUEUES)('a message of %s', (queue, kind) => {
   it('is delivered again, however many clients disconnect without settling it [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 1, { kind });
+    const { partner, connect } = await setScene({ partner: 'connected', events: { count: 1, kind } });
     for (let life = 0; life < OFTEN; life++) {
       const client = await connect();
       await client.consume(queue);
@@ -35,8 +34,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
   });
 
   it('is delivered again after its channel closed, however often [C-6.4]', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 1, { kind });
+    const { partner } = await setScene({ partner: 'connected', events: { count: 1, kind } });
     for (let channel = 1; channel <= OFTEN; channel++) {
       await partner.consume(queue, { channel, tag: `t${channel}` });
       await partner.delivered(channel);
@@ -48,8 +46,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
   });
 
   it('becomes a dead letter after twenty requeues, each on a connection that is closed afterwards [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 1, { kind });
+    const { partner, connect } = await setScene({ partner: 'connected', events: { count: 1, kind } });
     for (let count = 1; count <= LIMIT; count++) {
       const client = await connect();
       await client.consume(queue, { prefetch: 1 });

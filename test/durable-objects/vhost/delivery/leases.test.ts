@@ -9,8 +9,7 @@ import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 
 describe('a link that is lost', () => {
   it('while deliveries are on their way loses no message: each is delivered again, as redelivered [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status');
+    const { key, partner, siteId, connect } = await setScene({ consumes: 'event.status' });
     await hand(key, siteId, 1, 3);
     partner.link.socket.close();
     const again = await connect();
@@ -20,8 +19,7 @@ describe('a link that is lost', () => {
   });
 
   it('has its 1000 unacknowledged messages delivered again in order, as redelivered, before new ones [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status');
+    const { key, partner, siteId, connect } = await setScene({ consumes: 'event.status' });
     for (let from = 1; from <= 1_000; from += 250) await hand(key, siteId, from, 250);
     await partner.delivered(1_000);
     partner.link.socket.close();

@@ -38,8 +38,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('requeue: 50 messages that are requeued in reverse are delivered again in their original order [C-6.4]', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume(queue, { prefetch: 50, tag: 'a' });
+    const { key, partner, siteId } = await setScene({ consumes: { queue, prefetch: 50, tag: 'a' } });
     await hand(key, siteId, 1, 80, { kind });
     const held = await partner.delivered(50);
     await partner.ask({ kind: 'cancel', channel: 1, tag: 'a' });
@@ -98,8 +97,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('noAck: the message is deleted as soon as it was sent [C-6.4]', async () => {
-    const { key, partner, siteId, connect } = await setScene({ partner: 'connected' });
-    await partner.consume(queue, { noAck: true });
+    const { key, partner, siteId, connect } = await setScene({ consumes: { queue, noAck: true } });
     await hand(key, siteId, 1, 3, { kind });
     await partner.delivered(3);
     partner.link.socket.close();
@@ -108,8 +106,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('get: each basic.get returns one message, with the count of the remaining ones [C-6.4]', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 3, { kind });
+    const { partner } = await setScene({ partner: 'connected', events: { count: 3, kind } });
     const first = await partner.get(queue);
     const second = await partner.get(queue, { noAck: true });
     expect([first.messageCount, second.messageCount]).toEqual([2, 1]);
@@ -160,8 +157,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('passive declare and get count the waiting messages without the leased ones, declare the consumers too [C-6.4]', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 5, { kind });
+    const { partner } = await setScene({ partner: 'connected', events: { count: 5, kind } });
     expect(await partner.readyCount(queue)).toBe(5);
     await partner.consume(queue, { prefetch: 2 });
     await partner.delivered(2);

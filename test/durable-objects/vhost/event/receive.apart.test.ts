@@ -14,7 +14,7 @@ import {
   taken,
 } from '#workerd/outbox-events.ts';
 import { breakWrites, commandLog, consumption, eventOf, Partner, vhostRows } from '#workerd/partner.ts';
-import { setScene } from '#workerd/scene.ts';
+import { ACKS, setScene } from '#workerd/scene.ts';
 import { type Key, siteOf, vhostOf } from '#workerd/world.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 import type { Vhost } from '../../../../durable-objects/vhost.ts';
@@ -35,8 +35,7 @@ describe('events that many sites send concurrently', () => {
   }
 
   it('need two transactions, one for the first site and one for all others, and are stored once, in order (rule 5)', async () => {
-    const { key, partner } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status', { noAck: true });
+    const { key, partner } = await setScene({ consumes: ACKS });
     const siteIds = Array.from({ length: 20 }, () => crypto.randomUUID());
     const { receipts, transactions } = await handTogether(key, siteIds);
     expect(receipts.map(taken)).toEqual(siteIds.map(() => 2));
@@ -66,8 +65,7 @@ describe('events that many sites send concurrently', () => {
 
 describe("events from a site's outbox", () => {
   it('are delivered once each, in order, although the site sends some of them again (rule 5)', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status', { noAck: true });
+    const { key, partner, siteId } = await setScene({ consumes: ACKS });
     expect(taken(await hand(key, siteId, 1, 3))).toBe(3);
     expect(taken(await hand(key, siteId, 1, 3))).toBe(3);
     expect(taken(await hand(key, siteId, 2, 5))).toBe(6);
@@ -78,8 +76,7 @@ describe("events from a site's outbox", () => {
   });
 
   it('are recognised when they are sent again after a sleep, and after a crash of the object (rule 5)', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 3);
+    const { key, partner, siteId } = await setScene({ partner: 'connected', events: 3 });
     await evictDurableObject(vhostOf(key.id));
     await hand(key, siteId, 1, 4);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
@@ -91,8 +88,7 @@ describe("events from a site's outbox", () => {
   });
 
   it('may skip sequence numbers, because a site uses some for other keys: all of them are delivered (rule 5)', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status', { noAck: true });
+    const { key, partner, siteId } = await setScene({ consumes: ACKS });
     const events = outboxEvents(1, 9).filter(({ sequence }) => sequence % 3 === 0);
     expect(taken(await vhostOf(key.id).receive(siteId, events))).toBe(9);
     await partner.quiet();
@@ -100,8 +96,7 @@ describe("events from a site's outbox", () => {
   });
 
   it('are numbered separately by each site (rule 5)', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status', { noAck: true });
+    const { key, partner, siteId } = await setScene({ consumes: ACKS });
     await hand(key, siteId, 1, 3);
     expect(taken(await hand(key, crypto.randomUUID(), 1, 2))).toBe(2);
     await partner.quiet();
@@ -167,8 +162,7 @@ describe("events from a site's outbox", () => {
 
 describe('a write that fails', () => {
   it('restarts the object before it answers; the site sends its events again, and they are stored once (rule 3)', async () => {
-    const { organization, key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 2);
+    const { organization, key, partner, siteId } = await setScene({ partner: 'connected', events: 2 });
     const mend = await breakWrites(key, 'chunk', EVERY);
     await expect(hand(key, siteId, 3, 2)).rejects.toThrow();
     await partner.link.untilClosed();
@@ -226,8 +220,7 @@ describe('a write that fails', () => {
   });
 
   it('delivers nothing if it is of a lease; the restarted object delivers the messages, and not as redelivered (rule 3)', async () => {
-    const { organization, key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 2);
+    const { organization, key, partner } = await setScene({ partner: 'connected', events: 2 });
     const mend = await breakWrites(key, 'chunk', EVERY);
     partner.link.send({ ...consumption(partner.queueName('event.status')), seq: 1 });
     await partner.link.untilClosed();

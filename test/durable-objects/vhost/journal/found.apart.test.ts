@@ -50,8 +50,7 @@ async function acknowledge(partner: Partner, number: number): Promise<void> {
 }
 
 async function consumer(noAck = false) {
-  const scene = await setScene({ partner: 'connected' });
-  await scene.partner.consume('event.status', { noAck });
+  const scene = await setScene({ consumes: { queue: 'event.status', noAck } });
   return { ...scene, queue: `queue ${scene.partner.queueName('event.status')}` };
 }
 

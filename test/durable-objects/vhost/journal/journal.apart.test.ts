@@ -3,7 +3,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers, passingEvents, range, taken } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
-import { setScene } from '#workerd/scene.ts';
+import { ACKS, setScene } from '#workerd/scene.ts';
 import { createKey, createOrganization, type Key, vhostOf } from '#workerd/world.ts';
 import type { JournalQuery } from '../../../../durable-objects/journal-rpc.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
@@ -55,13 +55,6 @@ async function settle(key: Key): Promise<void> {
   await runInDurableObject(vhostOf(key.id), () => vi.advanceTimersByTimeAsync(1_000));
 }
 
-/** A key with a client that gets its events at once. */
-async function consumer() {
-  const scene = await setScene({ partner: 'connected' });
-  await scene.partner.consume('event.status', { noAck: true });
-  return scene;
-}
-
 describe('the event journal of a key', () => {
   it('has the events of all kinds in their order, each text as AMQP delivers it [C-12.1]', async () => {
     const { organization, key, partner, siteId } = await setScene({ partner: 'connected' });
@@ -102,8 +95,7 @@ describe('the event journal of a key', () => {
   });
 
   it('cannot be read once the key is revoked, and is deleted [C-5.6]', async () => {
-    const { key, siteId } = await setScene({ key: true });
-    await hand(key, siteId, 1, 3);
+    const { key } = await setScene({ key: true, events: 3 });
     await readJournal(key);
     await vhostOf(key.id).revoke();
     expect(await vhostOf(key.id).readJournal({ after: 0, limit: 1 })).toEqual({ refused: 'ended' });
@@ -118,8 +110,7 @@ describe('the event journal of a key', () => {
 
 describe('a page of the journal', () => {
   it('continues after a sequence, and has as many events as asked for [C-12.2]', async () => {
-    const { key, siteId } = await setScene({ key: true });
-    await hand(key, siteId, 1, 250);
+    const { key } = await setScene({ key: true, events: 250 });
     const seen: number[] = [];
     let after = 0;
     for (let page = 0; page < 3; page++) {
@@ -166,8 +157,7 @@ describe('a page of the journal', () => {
 
 describe('the sequences of the journal', () => {
   it('need no table of their own after a sleep, because the vhost remembers how far each outbox is stored', async () => {
-    const { key, siteId } = await setScene({ key: true });
-    await hand(key, siteId, 1, 2);
+    const { key, siteId } = await setScene({ key: true, events: 2 });
     await hand(key, crypto.randomUUID(), 1, 2);
     await settle(key);
     await evictDurableObject(vhostOf(key.id));
@@ -177,8 +167,7 @@ describe('the sequences of the journal', () => {
   });
 
   it('go on after a sleep, in the same row [C-12.1]', async () => {
-    const { key, siteId } = await setScene({ key: true });
-    await hand(key, siteId, 1, 2);
+    const { key, siteId } = await setScene({ key: true, events: 2 });
     await settle(key);
     await evictDurableObject(vhostOf(key.id));
     await hand(key, siteId, 3, 2);
@@ -188,8 +177,7 @@ describe('the sequences of the journal', () => {
   });
 
   it('are given once: events that a site sends again after a crash are not added again [C-12.1]', async () => {
-    const { key, siteId, partner } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status');
+    const { key, siteId } = await setScene({ consumes: 'event.status' });
     const other = crypto.randomUUID();
     await hand(key, siteId, 1, 60, { chars: 2_000 });
     await hand(key, other, 1, 2);
@@ -218,8 +206,7 @@ describe('the sequences of the journal', () => {
   });
 
   it('are not given to events that a crash takes from memory: their site sends them again [C-12.1]', async () => {
-    const { key, siteId } = await setScene({ key: true });
-    await hand(key, siteId, 1, 1);
+    const { key, siteId } = await setScene({ key: true, events: 1 });
     await readJournal(key);
     await hand(key, siteId, 2, 3);
     await crash(key);
@@ -228,8 +215,7 @@ describe('the sequences of the journal', () => {
   });
 
   it('begin after those of a journal that was lost with its object', async () => {
-    const { key, siteId } = await setScene({ key: true });
-    await hand(key, siteId, 1, 3);
+    const { key, siteId } = await setScene({ key: true, events: 3 });
     const before = await readJournal(key);
     vi.setSystemTime(START_MS + 5_000);
     const { key: later } = await setScene({ key: true });
@@ -240,8 +226,7 @@ describe('the sequences of the journal', () => {
 
 describe('events that wait to be stored', () => {
   it('are kept by their site until they are in the journal, although a client has acknowledged them (rule 5)', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.status');
+    const { key, partner, siteId } = await setScene({ consumes: 'event.status' });
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 0, seen: 3, gone: false });
     partner.settle('ack', await partner.delivered(3));
     await partner.quiet();
@@ -252,7 +237,7 @@ describe('events that wait to be stored', () => {
   });
 
   it('share a row: 1 000 events in 100 turns write at most 0.2 rows each [C-12.1]', async () => {
-    const { key, siteId } = await consumer();
+    const { key, siteId } = await setScene({ consumes: ACKS });
     for (let turn = 0; turn < 100; turn++) await hand(key, siteId, 1 + 10 * turn, 10, { chars: 300 });
     await settle(key);
     expect(numbersOf(await readJournal(key, { limit: 500 }))).toHaveLength(500);
@@ -269,7 +254,7 @@ describe('events that wait to be stored', () => {
   });
 
   it('are all stored when 256 of them wait', async () => {
-    const { key, siteId } = await consumer();
+    const { key, siteId } = await setScene({ consumes: ACKS });
     await hand(key, siteId, 1, 255);
     expect(await rowsOf(key)).toEqual([]);
     await hand(key, siteId, 256, 1);
@@ -277,7 +262,7 @@ describe('events that wait to be stored', () => {
   });
 
   it('set no alarm of their own if they are telemetry that comes rarely: each costs one row [C-12.1] [rule 10]', async () => {
-    const { key, siteId } = await consumer();
+    const { key, siteId } = await setScene({ consumes: ACKS });
     await readJournal(key);
     const alarm = () => runInDurableObject(vhostOf(key.id), (_, { storage }) => storage.getAlarm());
     await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 1));
@@ -289,7 +274,7 @@ describe('events that wait to be stored', () => {
   });
 
   it('wait for other events if they are telemetry and all reads want other kinds [C-12.1]', async () => {
-    const { key, siteId } = await consumer();
+    const { key, siteId } = await setScene({ consumes: ACKS });
     await readJournal(key, { kinds: ['alarm', 'ack'] });
     await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 1));
     expect(await rowsOf(key)).toEqual([]);
@@ -299,7 +284,7 @@ describe('events that wait to be stored', () => {
   });
 
   it('wait for other events if they are telemetry and nobody has read the journal for a week [C-12.1]', async () => {
-    const { key, siteId } = await consumer();
+    const { key, siteId } = await setScene({ consumes: ACKS });
     const stored = async () => (await rowsOf(key)).reduce((sum, { event_count: count }) => sum + count, 0);
     const pass = (number: number) => vhostOf(key.id).receivePassing(siteId, passingEvents(number, 1));
     await pass(1);
@@ -339,8 +324,7 @@ describe('events that wait to be stored', () => {
 
 describe('events that are too old or too many', () => {
   it('are deleted after 7 days, and after a wake; the sequence goes on, and readers see a gap [C-12.1]', async () => {
-    const { key, siteId } = await setScene({ key: true });
-    await hand(key, siteId, 1, 3);
+    const { key, siteId } = await setScene({ key: true, events: 3 });
     await settle(key);
     const { firstKept: first, last } = await readJournal(key);
     vi.setSystemTime(START_MS + 7 * DAY - 1);

@@ -4,7 +4,6 @@ import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { grantOf } from '#workerd/door.ts';
 import { dialVhost } from '#workerd/links.ts';
-import { hand } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { RegistryRows } from '#workerd/registry-rows.ts';
 import { setScene } from '#workerd/scene.ts';
@@ -137,8 +136,7 @@ describe('a key that is discarded', () => {
     );
 
   it('leaves no settings, messages or alarm in its vhost, and its client is disconnected [C-5.4]', async () => {
-    const { organization, key, partner, siteId } = await setScene({ plant: true, partner: 'connected' });
-    await hand(key, siteId, 1, 3);
+    const { organization, key, partner } = await setScene({ plant: true, partner: 'connected', events: 3 });
     expect(await partner.readyCount('event.status')).toBe(3);
     await vhostOf(key.id).discard();
     expect(await partner.link.untilClosed()).toMatchObject({ reason: 'key ended' });

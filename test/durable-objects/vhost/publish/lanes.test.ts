@@ -5,7 +5,7 @@
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { commandLog, eventOf, type Partner, type PublishQuestion, setpoint } from '#workerd/partner.ts';
-import { setScene } from '#workerd/scene.ts';
+import { ACKS, setScene } from '#workerd/scene.ts';
 import { SiteCalls, turn } from '#workerd/site-calls.ts';
 import { createOrganization, createPlant, type Plant, siteOf } from '#workerd/world.ts';
 
@@ -14,9 +14,8 @@ async function openReader(plantCount: number) {
   const organization = await createOrganization();
   const plants: Plant[] = [];
   for (let index = 0; index < plantCount; index++) plants.push(await createPlant(organization));
-  const scene = await setScene({ organization, partner: 'connected' });
+  const scene = await setScene({ organization, consumes: ACKS });
   const { partner } = scene;
-  await partner.consume('event.status', { noAck: true });
   // The registry is already read, so the test waits only for the sites.
   await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
   const [slow = '', ...others] = plants.map(({ id }) => id);

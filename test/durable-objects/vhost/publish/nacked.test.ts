@@ -4,7 +4,7 @@
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { commandLog, eventOf, type Partner } from '#workerd/partner.ts';
-import { setScene } from '#workerd/scene.ts';
+import { ACKS, setScene } from '#workerd/scene.ts';
 import { SiteCalls } from '#workerd/site-calls.ts';
 import { vhostAlarmAt } from '#workerd/site-clock.ts';
 import { vhostOf } from '#workerd/world.ts';
@@ -18,12 +18,10 @@ interface Named {
 }
 
 async function openReader() {
-  const scene = await setScene({ plant: true, partner: 'connected' });
-  const { partner } = scene;
-  await partner.consume('event.status', { noAck: true });
+  const { scene, partner } = await setScene({ plant: true, consumes: ACKS });
   // The registry is already read, so the test waits only for the site.
   await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
-  return { ...scene, siteId: scene.plant.id, calls: SiteCalls.watch() };
+  return { ...scene, calls: SiteCalls.watch() };
 }
 
 /** The deadline of each call so far, until which its publishes may be recorded. */

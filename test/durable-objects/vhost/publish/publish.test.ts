@@ -64,8 +64,7 @@ describe('a malformed envelope', () => {
   it.each(malformed)(
     '%s is dead-lettered with the reason, confirmed, and never acknowledged by an event [C-7.1]',
     async (_, spoil, reason) => {
-      const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
-      await partner.consume('event.status');
+      const { plant, partner } = await setScene({ plant: true, consumes: 'event.status' });
       await partner.consume('dead-letter');
       const routingKey = partner.routingKey('site-setpoint');
       const body = spoil({ ...envelopeFields(plant.id), payload: setpoint(10) });
@@ -102,8 +101,7 @@ describe('a malformed envelope', () => {
   ])(
     'whose routing key has %s is dead-lettered with the reason, whatever its body [C-15.2]',
     async (_, keyOf) => {
-      const { plant, partner, organization } = await setScene({ plant: true, partner: 'connected' });
-      await partner.consume('event.status');
+      const { plant, partner, organization } = await setScene({ plant: true, consumes: 'event.status' });
       await partner.consume('dead-letter');
       const routingKey = keyOf(organization.slug);
       const { body } = partner.command(plant.id, 'device', charge());
@@ -122,8 +120,7 @@ describe('a malformed envelope', () => {
   );
 
   it('is dead-lettered with its bytes intact if it is not UTF-8 [C-7.1]', async () => {
-    const { partner } = await setScene({ plant: true, partner: 'connected' });
-    await partner.consume('dead-letter');
+    const { partner } = await setScene({ plant: true, consumes: 'dead-letter' });
     const body = btoa('{"version":"1.1","source":"\xff\xfe\x00"}');
     const question = publishOf(partner.routingKey('emergency'), body, { encoding: 'base64' });
     expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
@@ -162,8 +159,7 @@ describe('an envelope that can be read', () => {
   it.each(['1.0', '1.1', '1.9999'])(
     'is accepted with version %s and an unknown field [C-7.1]',
     async (version) => {
-      const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
-      await partner.consume('event.status');
+      const { plant, partner } = await setScene({ plant: true, consumes: 'event.status' });
       const whole = { ...envelopeFields(plant.id), version, traceparent: '00-1', payload: setpoint() };
       const question = publishOf(partner.routingKey('site-setpoint'), JSON.stringify(whole));
       expect(await ackOf(partner, question)).toMatchObject({
@@ -174,8 +170,7 @@ describe('an envelope that can be read', () => {
   );
 
   it('is rejected and logged with an invalid payload, not dead-lettered [C-7.1]', async () => {
-    const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
-    await partner.consume('event.status');
+    const { plant, partner } = await setScene({ plant: true, consumes: 'event.status' });
     const invalid = partner.command(plant.id, 'site-setpoint', { ...setpoint(), targetValueKw: 1e308 });
     const payload = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD' };
     expect(await ackOf(partner, invalid)).toMatchObject(payload);
@@ -184,8 +179,7 @@ describe('an envelope that can be read', () => {
   });
 
   it('has its correlationId echoed, in the event and in its properties [C-8.1]', async () => {
-    const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
-    await partner.consume('event.status');
+    const { plant, partner } = await setScene({ plant: true, consumes: 'event.status' });
     const correlationId = 'order 66/č';
     const question = partner.command(plant.id, 'site-setpoint', setpoint(), { correlationId });
     const event = { correlationId, siteId: plant.id, source: 'sitewire' };
@@ -194,16 +188,14 @@ describe('an envelope that can be read', () => {
   });
 
   it('has its messageId echoed if it has no correlationId [C-8.1]', async () => {
-    const { plant, partner } = await setScene({ plant: true, partner: 'connected' });
-    await partner.consume('event.status');
+    const { plant, partner } = await setScene({ plant: true, consumes: 'event.status' });
     const messageId = crypto.randomUUID();
     const question = partner.command(plant.id, 'device', {}, { messageId, correlationId: null });
     expect((await eventOfAck(partner, question)).correlationId).toBe(messageId);
   });
 
   it('is answered under the acknowledgement routing key with the properties of an event [C-8.1]', async () => {
-    const { organization, plant, partner } = await setScene({ plant: true, partner: 'connected' });
-    await partner.consume('event.status');
+    const { organization, plant, partner } = await setScene({ plant: true, consumes: 'event.status' });
     await partner.ask(partner.command(plant.id, 'site-setpoint', setpoint()));
     const [ack] = await partner.delivered(1);
     const event = ack && eventOf(ack);

@@ -3,15 +3,13 @@ import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { connectListener } from '#workerd/links.ts';
 import { charge, commandLog, eventOf, Partner, setpoint } from '#workerd/partner.ts';
-import { setScene } from '#workerd/scene.ts';
+import { ACKS, setScene } from '#workerd/scene.ts';
 import { createKey, siteOf, vhostOf } from '#workerd/world.ts';
 
 /** A partner that reads its acknowledgements, with a device that listens for its commands. */
 async function openWithDevice() {
-  const scene = await setScene({ plant: true, partner: 'connected' });
-  const { plant, partner } = scene;
+  const { scene, plant, partner } = await setScene({ plant: true, consumes: ACKS });
   const device = await connectListener(plant);
-  await partner.consume('event.status', { noAck: true });
   /** The first acknowledgement; all `count` of them are the same. */
   const expectOneEffect = async (count: number) => {
     await partner.delivered(count);

@@ -25,9 +25,7 @@ import { envelopeSigningString } from '../../../../protocol/signing.ts';
 
 /** A partner that reads its acknowledgements. */
 async function openReader(settings: Record<string, unknown> = {}) {
-  const scene = await setScene({ settings, plant: true, partner: 'connected' });
-  await scene.partner.consume('event.status');
-  return scene;
+  return await setScene({ settings, plant: true, consumes: 'event.status' });
 }
 
 function rejectedAs(message: string) {

@@ -17,8 +17,7 @@ async function openReader(options: { allowed?: 'first' } = {}) {
   const plant = await createPlant(organization, { externalPlantId });
   const other = await createPlant(organization, { externalPlantId: `${externalPlantId}-2` });
   const allowedPlantIds = options.allowed ? [plant.id] : null;
-  const scene = await setScene({ organization, partner: 'connected', key: { allowedPlantIds } });
-  await scene.partner.consume('event.status');
+  const scene = await setScene({ organization, key: { allowedPlantIds }, consumes: 'event.status' });
   return { ...scene, plant, other, externalPlantId };
 }
 

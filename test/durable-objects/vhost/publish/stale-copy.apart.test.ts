@@ -8,7 +8,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { ackOf, commandLog, type Partner, setpoint } from '#workerd/partner.ts';
 import { changeRegistry, changeSettings, removePlant } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
-import { setScene } from '#workerd/scene.ts';
+import { ACKS, setScene } from '#workerd/scene.ts';
 import { turn } from '#workerd/site-calls.ts';
 import { holdClock, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
 import { vhostOf } from '#workerd/world.ts';
@@ -25,9 +25,7 @@ beforeEach(() => {
 
 /** A partner whose copy was just read, because it has published before. */
 async function openReader() {
-  const scene = await setScene({ plant: true, partner: 'connected' });
-  const { partner, plant } = scene;
-  await partner.consume('event.status', { noAck: true });
+  const { scene, partner, plant } = await setScene({ plant: true, consumes: ACKS });
   await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
   expect(await partner.ask(unsigned(partner, plant.id))).toMatchObject({ kind: 'stored' });
   await partner.delivered(2);

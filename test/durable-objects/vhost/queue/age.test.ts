@@ -32,8 +32,7 @@ describe('in a queue without consumers', () => {
     ['an execution', 'execution', 7 * DAY],
     ['telemetry', 'telemetry', DAY],
   ] as const)('%s is dropped and counted when it is too old [C-6.4]', async (_, kind, ageMs) => {
-    const { key, siteId, partner } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 3, { kind });
+    const { key, partner } = await setScene({ partner: 'connected', events: { count: 3, kind } });
     partner.link.socket.close();
     await passVhostTime(key, ageMs - HOUR);
     const before = await left(key);
@@ -53,8 +52,7 @@ describe('in a queue without consumers', () => {
   });
 
   it('old messages are dropped and counted although the object slept all the time [C-6.4]', async () => {
-    const { key, siteId, leave } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 2);
+    const { key, siteId, leave } = await setScene({ partner: 'connected', events: 2 });
     await hand(key, siteId, 3, 2, { kind: 'telemetry' });
     await leave();
     await passVhostTime(key, 8 * DAY);
@@ -62,8 +60,7 @@ describe('in a queue without consumers', () => {
   });
 
   it('only old messages are dropped; younger ones stay and are delivered [C-6.4]', async () => {
-    const { key, siteId, partner, connect } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 2);
+    const { key, siteId, partner, connect } = await setScene({ partner: 'connected', events: 2 });
     partner.link.socket.close();
     await passVhostTime(key, 4 * DAY);
     await hand(key, siteId, 3, 2);
@@ -112,8 +109,7 @@ describe('the alarm for old messages', () => {
 
   it('changes nothing if it cannot write, and drops the messages at a later alarm when it can [C-6.4]', async () => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
-    const { key, siteId, partner } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 5);
+    const { key, partner } = await setScene({ partner: 'connected', events: 5 });
     vi.setSystemTime(Date.now() + 7 * DAY + 1);
     await partner.quiet();
     const mend = await breakWrites(key, 'chunk', { writes: ['DELETE'] });

@@ -75,8 +75,7 @@ describe('the size of an event queue', () => {
   });
 
   it('is zero again after bodies with NUL or emoji were acknowledged: no stored row is left', async () => {
-    const { key, partner } = await setScene({ partner: 'connected' });
-    await partner.consume('dead-letter');
+    const { key, partner } = await setScene({ consumes: 'dead-letter' });
     await partner.askAll(
       publishOf(partner.routingKey('mode'), '\u0000'.repeat(1_000)),
       publishOf(partner.routingKey('mode'), '🔋'.repeat(1_000)),
@@ -121,8 +120,7 @@ describe('the age of a message', () => {
   );
 
   it('has no effect while the message is leased: only the waiting message is dropped and counted [C-6.4]', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 2);
+    const { key, partner } = await setScene({ partner: 'connected', events: 2 });
     const held = await partner.get('event.status');
     vi.setSystemTime(Date.now() + 8 * DAY);
     expect((await partner.get('event.status')).delivery).toBeNull();
@@ -133,8 +131,7 @@ describe('the age of a message', () => {
 
   it('starts again in the dead-letter queue: seven days from its arrival there [C-6.4]', async () => {
     vi.setSystemTime(Date.now());
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await hand(key, siteId, 1, 1);
+    const { partner } = await setScene({ partner: 'connected', events: 1 });
     vi.setSystemTime(Date.now() + 6 * DAY);
     const late = await partner.get('event.status');
     partner.settle('discard', [late.delivery]);

@@ -28,8 +28,7 @@ function deletion(queue: string) {
 
 /** A partner with a queue `mine` that is bound to these patterns; `$` stands for its slug. */
 async function openPartnerQueues(patterns: readonly string[] = ['$.event.#'], options: Settings = {}) {
-  const scene = await setScene({ partner: 'connected' });
-  const { partner, organization } = scene;
+  const { scene, partner, organization } = await setScene({ partner: 'connected' });
   expect(await partner.declare('mine', options)).toMatchObject({ ...OK, messageCount: 0, consumerCount: 0 });
   for (const pattern of patterns) {
     expect(await partner.ask(bindTo(pattern.replace('$', organization.slug)))).toMatchObject(OK);

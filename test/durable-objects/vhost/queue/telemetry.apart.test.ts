@@ -54,8 +54,7 @@ async function watchRows(key: Key): Promise<() => number> {
 
 describe('telemetry events that are delivered at once', () => {
   it('are never written to their queue if they are acknowledged as they arrive', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.telemetry');
+    const { key, partner, siteId } = await setScene({ consumes: 'event.telemetry' });
     const rows = await watchRows(key);
     for (let round = 0; round < 20; round++) {
       await pass(key, siteId, 1 + round * 5, 5);
@@ -71,8 +70,7 @@ describe('telemetry events that are delivered at once', () => {
   });
 
   it('are never written to their queue with noAck', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.telemetry', { noAck: true });
+    const { key, partner, siteId } = await setScene({ consumes: { queue: 'event.telemetry', noAck: true } });
     const rows = await watchRows(key);
     await pass(key, siteId, 1, 100);
     await partner.delivered(100);
@@ -81,8 +79,7 @@ describe('telemetry events that are delivered at once', () => {
   });
 
   it('write at most 0.2 rows each in queue and in journal if they are acknowledged five events late, over 1000 events [C-12.1]', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.telemetry', { prefetch: 50 });
+    const { key, partner, siteId } = await setScene({ consumes: { queue: 'event.telemetry', prefetch: 50 } });
     const rows = await watchRows(key);
     let acknowledged = 0;
     for (let round = 0; round < 100; round++) {
@@ -156,8 +153,7 @@ describe('telemetry events that wait for a client', () => {
 
 describe('telemetry events, before and after a sleep or a crash', () => {
   it('are stored with their leases if they are leased: the client can acknowledge them after a sleep (rule 8)', async () => {
-    const { key, partner, siteId } = await setScene({ partner: 'connected' });
-    await partner.consume('event.telemetry', { prefetch: 3 });
+    const { key, partner, siteId } = await setScene({ consumes: { queue: 'event.telemetry', prefetch: 3 } });
     await pass(key, siteId, 1, 5);
     const held = await partner.delivered(3);
     await advance(key, 50_000);

@@ -196,9 +196,7 @@ describe('a webhook whose receiver answers 410', () => {
 
 describe('a webhook whose attempts fail', () => {
   it('eleven times for one event is disabled after the last, and not before [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
-    await trust(scene);
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'trusted' });
     receiver.answerWith(500);
     await hand(key, siteId, 1, 20);
     const untilLast = [2, 5, 10, 14, 20, 24].reduce(

@@ -21,7 +21,6 @@ import {
   settle,
   stateOf,
   stopTime,
-  trust,
   until,
 } from '#workerd/webhook-scenes.ts';
 import { createOrganization, vhostOf } from '#workerd/world.ts';
@@ -43,8 +42,7 @@ async function rowsOf({ key }: HookScene): Promise<unknown[]> {
 
 describe('the webhook of a suspended organization', () => {
   it('gets no post, and no alarm; after the suspension it gets all events [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     await hand(key, siteId, 1, 1);
     await passTime(scene, MINUTE);
     await suspend(scene, true);
@@ -58,9 +56,7 @@ describe('the webhook of a suspended organization', () => {
   });
 
   it('gets no post for what waits for its next attempt, or is behind attempts under way [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
-    await trust(scene);
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'trusted' });
     receiver.hold();
     await hand(key, siteId, 1, 20);
     await quiet(scene);
@@ -78,8 +74,7 @@ describe('the webhook of a suspended organization', () => {
 
 describe('the webhook of a revoked key', () => {
   it('gets no further post, and leaves no row [C-5.6]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     await hand(key, siteId, 1, 50);
     await settle(scene);
     expect((await rowsOf(scene)).length).toBeGreaterThan(1);
@@ -119,8 +114,7 @@ describe('the webhook of a revoked key', () => {
 
 describe('a deleted webhook', () => {
   it('gets no further post, and its rows are gone; those of others stay [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver, organization } = scene;
+    const { scene, key, siteId, receiver, organization } = await setScene({ webhook: 'enabled' });
     const other = new PostReceiver();
     const { id: otherId } = await addHook(organization, key, { url: other.url });
     await hand(key, siteId, 1, 50);
@@ -152,9 +146,7 @@ describe('a deleted webhook', () => {
 
 describe('a webhook with a new URL', () => {
   it('asks the new receiver first, which then gets what was under way at the one before [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
-    await trust(scene);
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'trusted' });
     receiver.hold();
     await hand(key, siteId, 1, 10);
     await quiet(scene);
@@ -171,9 +163,7 @@ describe('a webhook with a new URL', () => {
   });
 
   it('while five attempts are under way and only the types change loses no event [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
-    await trust(scene);
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'trusted' });
     receiver.hold();
     await hand(key, siteId, 1, 20);
     await quiet(scene);

@@ -21,7 +21,6 @@ import {
   stateOf,
   stopTime,
   storedState,
-  trust,
   unlimited,
   until,
 } from '#workerd/webhook-scenes.ts';
@@ -49,9 +48,7 @@ async function countRows(key: Key): Promise<() => Promise<number>> {
 
 describe('a crash of the object', () => {
   it('loses no event while attempts are under way: the alarm alone wakes it, and posts them again [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
-    await trust(scene);
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'trusted' });
     receiver.hold();
     await hand(key, siteId, 1, 12);
     await quiet(scene);
@@ -68,8 +65,7 @@ describe('a crash of the object', () => {
   });
 
   it('before it has stored what is delivered posts the same again, with the same ids [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     await settle(scene);
     await hand(key, siteId, 1, 3);
     await quiet(scene);
@@ -83,8 +79,7 @@ describe('a crash of the object', () => {
   });
 
   it('a second after the answers posts nothing again [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     await hand(key, siteId, 1, 3);
     await settle(scene);
     await crash(key);
@@ -97,8 +92,7 @@ describe('a crash of the object', () => {
   });
 
   it('between two attempts keeps the time of the next one, and its alarm [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     receiver.answerWith(500);
     await hand(key, siteId, 1, 3);
     await passTime(scene, 10 * SECOND);
@@ -116,8 +110,7 @@ describe('a crash of the object', () => {
 
 describe('an eviction of the object', () => {
   it('leaves no alarm for an idle webhook [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     await hand(key, siteId, 1, 3);
     await until(key, () => receiver.delivered.length === 3);
     await passTime(scene, HOUR);
@@ -129,8 +122,7 @@ describe('an eviction of the object', () => {
   });
 
   it('keeps how far the events are delivered, and that the receiver has agreed [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     await hand(key, siteId, 1, 30);
     await until(key, () => receiver.delivered.length === 30);
     const before = await stateOf(scene);
@@ -148,8 +140,7 @@ describe('an eviction of the object', () => {
   it('stops nothing if the copy of the registry is too large to be stored [C-12.4]', async () => {
     const organization = await createOrganization();
     await fillWithPlants(organization);
-    const scene = await setScene({ organization, webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ organization, webhook: 'enabled' });
     await hand(key, siteId, 1, 1);
     await until(key, () => receiver.delivered.length === 1);
     const stored = await vhostRows(key, `SELECT value FROM fact WHERE name = 'registry' AND value <> 'null'`);
@@ -184,9 +175,7 @@ describe('an eviction of the object', () => {
 
 describe('a backup of the key', () => {
   it('loses no event while attempts are under way [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
-    await trust(scene);
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'trusted' });
     receiver.hold();
     await hand(key, siteId, 1, 12);
     await quiet(scene);
@@ -202,8 +191,7 @@ describe('a backup of the key', () => {
   });
 
   it('does not bring back how far the events were delivered: a restore posts nothing again [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     await hand(key, siteId, 1, 3);
     await settle(scene);
     const object = { object: 'key', id: key.id } as const;
@@ -256,8 +244,7 @@ describe('the attempts of a webhook', () => {
   });
 
   it('cost with the state at most 0.2 rows an event: 100 events in ten seconds [C-12.1]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     await settle(scene);
     const rows = await countRows(key);
     for (let batch = 0; batch < 10; batch++) {

@@ -18,7 +18,6 @@ import {
   START_MS,
   stateOf,
   stopTime,
-  trust,
   unlimited,
   until,
 } from '#workerd/webhook-scenes.ts';
@@ -37,8 +36,7 @@ async function journalOf({ key }: HookScene): Promise<{ event: string; messageId
 
 describe('a delivered event of a command', () => {
   it('is noted for the timeline of the command, with the webhook [C-13.2]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver, id } = scene;
+    const { scene, key, siteId, receiver, id } = await setScene({ webhook: 'enabled' });
     const madeAtMs = Date.now();
     await hand(key, siteId, 1, 1);
     await hand(key, siteId, 2, 1, { kind: 'alarm' });
@@ -60,8 +58,7 @@ describe('the first message to a receiver', () => {
   it('is `webhook.verify`, and no event follows until it is answered with 2xx [C-12.4]', async () => {
     const receiver = new PostReceiver();
     receiver.hold();
-    const scene = await setScene({ webhook: { receiver, isPending: true } });
-    const { key, siteId, id } = scene;
+    const { scene, key, siteId, id } = await setScene({ webhook: { receiver, isPending: true } });
     await hand(key, siteId, 1, 3);
     await quiet(scene);
     expect(receiver.posts.map(({ type }) => type)).toEqual(['webhook.verify']);
@@ -100,8 +97,7 @@ describe('the first message to a receiver', () => {
 
 describe('the events of a webhook', () => {
   it('are posted in order and once, with the bytes of the journal and their messageId as id [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     const kinds = ['ack', 'execution', 'alarm', 'telemetry'] as const;
     for (const [index, kind] of kinds.entries()) await hand(key, siteId, 1 + 5 * index, 5, { kind });
     await until(key, () => receiver.delivered.length === 20);
@@ -117,8 +113,7 @@ describe('the events of a webhook', () => {
   });
 
   it('begin with the first event after the webhook was created [C-12.4]', async () => {
-    const earlier = await setScene({ webhook: 'enabled' });
-    const { organization, key, siteId } = earlier;
+    const { scene: earlier, organization, key, siteId } = await setScene({ webhook: 'enabled' });
     await hand(key, siteId, 1, 3);
     vi.setSystemTime(Date.now() + 1);
     const receiver = new PostReceiver();
@@ -132,9 +127,7 @@ describe('the events of a webhook', () => {
   });
 
   it('have at most five attempts under way, so that other webhooks have a place [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
-    await trust(scene);
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'trusted' });
     receiver.hold();
     await hand(key, siteId, 1, 30);
     await quiet(scene);
@@ -146,8 +139,7 @@ describe('the events of a webhook', () => {
 
   it('are only those of its types and sites [C-12.4]', async () => {
     const siteIds = [crypto.randomUUID(), crypto.randomUUID()];
-    const scene = await setScene({ webhook: { types: ['ack', 'alarm'], siteIds } });
-    const { key, receiver } = scene;
+    const { scene, key, receiver } = await setScene({ webhook: { types: ['ack', 'alarm'], siteIds } });
     const [first = '', second = ''] = siteIds;
     await hand(key, first, 1, 2, { kind: 'ack' });
     await hand(key, crypto.randomUUID(), 100, 3, { kind: 'ack' });
@@ -181,9 +173,7 @@ describe('the events of a webhook', () => {
 
 describe('a receiver that does not answer with 2xx', () => {
   it('for 90 s gets every event in order, each once with a 200 [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
-    await trust(scene);
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'trusted' });
     const beginMs = Date.now();
     receiver.answerWith(500);
     for (let second = 0; second < 9; second++) {
@@ -199,8 +189,7 @@ describe('a receiver that does not answer with 2xx', () => {
   });
 
   it.each([429, 503])('but with %i is asked again when its Retry-After says [C-12.4]', async (status) => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     receiver.answerWith(status, { 'retry-after': '7' });
     await hand(key, siteId, 1, 1);
     await passTime(scene, 7 * SECOND - 1);
@@ -211,8 +200,7 @@ describe('a receiver that does not answer with 2xx', () => {
   });
 
   it('but with 500 is asked again by the schedule, whatever its Retry-After says [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     receiver.answerWith(500, { 'retry-after': '7' });
     await hand(key, siteId, 1, 1);
     await passTime(scene, 5 * SECOND - 1);
@@ -222,9 +210,7 @@ describe('a receiver that does not answer with 2xx', () => {
   });
 
   it('within 20 s has failed, and the event is posted again [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
-    await trust(scene);
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'trusted' });
     receiver.hold();
     await hand(key, siteId, 1, 1);
     await passTime(scene, 20 * SECOND - 1);
@@ -245,8 +231,7 @@ describe('a receiver that does not answer with 2xx', () => {
 
 describe('the secrets of a webhook', () => {
   it('both sign for 24 h after a rotation, then only the new one [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { id, key, siteId, receiver, secret } = scene;
+    const { scene, id, key, siteId, receiver, secret } = await setScene({ webhook: 'enabled' });
     const next = newSecret();
     await changeHook(scene, {
       secretSealed: sealSecret(env, id, next),
@@ -274,8 +259,7 @@ describe('the secrets of a webhook', () => {
 
 describe('recover', () => {
   it('posts the events since a time again with the same ids, and only those [C-12.4]', async () => {
-    const scene = await setScene({ webhook: 'enabled' });
-    const { key, siteId, receiver } = scene;
+    const { scene, key, siteId, receiver } = await setScene({ webhook: 'enabled' });
     await hand(key, siteId, 1, 3);
     await passTime(scene, 10 * MINUTE);
     const sinceMs = Date.now();
