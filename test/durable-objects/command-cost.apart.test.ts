@@ -9,7 +9,6 @@ import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
 import { charge, eventOf, type Partner } from '#workerd/partner.ts';
 import { setScene } from '#workerd/scene.ts';
 import { START_MS } from '#workerd/site-clock.ts';
-import { connectListening } from '#workerd/site-devices.ts';
 import { type Key, type Plant, siteOf, vhostOf } from '#workerd/world.ts';
 import { exposeMetrics } from '../../durable-objects/metrics/report.ts';
 import { Metrics } from '../../durable-objects/metrics.ts';
@@ -35,9 +34,7 @@ afterEach(() => {
 
 /** A partner that consumes the events of commands, and a gateway that executes each at once. */
 async function openScene() {
-  const scene = await setScene({ plant: true, partner: 'connected' });
-  const gateway = await connectListening(scene.plant);
-  await scene.partner.consume('event.status');
+  const scene = await setScene({ gateway: 'listening', consumes: 'event.status' });
   await scene.partner.consume('event.execution');
   // A new site has work for its first alarm, whose rows do not count.
   await runDurableObjectAlarm(siteOf(scene.plant.id));
@@ -45,7 +42,7 @@ async function openScene() {
   await exposeMetrics(env, '');
   vi.spyOn(Metrics.prototype, 'add').mockReturnValue(undefined);
   const rows = await countRowsWritten(scene.plant);
-  return { ...scene, gateway, rows };
+  return { ...scene, rows };
 }
 
 /** Returns a function that counts the rows and alarms that all objects wrote since its previous call. */
@@ -101,22 +98,22 @@ function commandsOf(gateway: DeviceTestLink): string[] {
 
 describe('a device command whose events are acknowledged at once', () => {
   it('costs 13 rows in Site and Vhost together if others follow it, and those of the journal [rule 9]', async () => {
-    const { key, partner, plant, gateway, rows } = await openScene();
-    await complete(partner, gateway, plant);
+    const { key, partner, plant, link, rows } = await openScene();
+    await complete(partner, link, plant);
     await rows();
-    for (let count = 0; count < COMMANDS; count++) await complete(partner, gateway, plant);
+    for (let count = 0; count < COMMANDS; count++) await complete(partner, link, plant);
     // The Site deletes its copies of the last events with a turn after the Vhost has stored its journal.
     await store(key);
-    await complete(partner, gateway, plant);
+    await complete(partner, link, plant);
     const written = await rows();
     expect(written).toBeGreaterThanOrEqual(13 * COMMANDS);
     expect(written).toBeLessThanOrEqual(13 * COMMANDS + ONCE + JOURNAL_ROWS * 3 * COMMANDS);
   });
 
   it('costs 15 rows if no other follows it, because the Vhost then also stores its events and where they came from [rule 9]', async () => {
-    const { key, partner, plant, gateway, rows } = await openScene();
+    const { key, partner, plant, link, rows } = await openScene();
     const alone = async () => {
-      await complete(partner, gateway, plant);
+      await complete(partner, link, plant);
       await store(key);
       return await rows();
     };

@@ -7,7 +7,7 @@ import { answerPings, connectListening, nthCommand, sendAck, sendTelemetry } fro
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { batch, batteryCommand, type Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { createOrganization, createPlant, type Plant } from '#workerd/world.ts';
+import type { Plant } from '#workerd/world.ts';
 
 describe('the alarms and timers of a site', () => {
   /** The running timers of the site itself. */
@@ -75,9 +75,8 @@ describe('the alarms and timers of a site', () => {
     await passTime(plant.id, 10 * SECOND);
     expect([...timers.values()]).toEqual([]);
 
-    const slow = await createPlant(await createOrganization({ telemetryIntervalSeconds: 300 }));
-    const slowLink = await connectListening(slow);
-    for (const gridPowerKw of [1, 2, 3]) await sendTelemetry(slowLink, slow.gateway, { gridPowerKw });
+    const slow = await setScene({ settings: { telemetryIntervalSeconds: 300 }, gateway: 'listening' });
+    for (const gridPowerKw of [1, 2, 3]) await sendTelemetry(slow.link, slow.gateway, { gridPowerKw });
     expect([...timers.values()]).toEqual([]);
   });
 

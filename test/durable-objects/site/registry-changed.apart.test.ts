@@ -17,13 +17,13 @@ import {
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
 import { RUNNING, setScene } from '#workerd/scene.ts';
 import { MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
-import { connectListening, sendTelemetry } from '#workerd/site-devices.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { readCommands } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, openSessions, repair, rowsOf } from '#workerd/site-rows.ts';
 import { batch, batteryCommand, charge, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { addPlant, createKey, createOrganization, createPlant } from '#workerd/world.ts';
+import { addPlant, createKey, createOrganization } from '#workerd/world.ts';
 
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
@@ -60,10 +60,8 @@ describe('an applied registry change', () => {
   });
 
   it('a shorter telemetryIntervalSeconds applies to the next reading [C-8.2]', async () => {
-    const organization = await createOrganization({ telemetryIntervalSeconds: 300 });
-    const plant = await createPlant(organization);
-    const listener = await listen(organization, await createKey(organization));
-    const link = await connectListening(plant);
+    const settings = { telemetryIntervalSeconds: 300 };
+    const { organization, plant, listener, link } = await setScene({ ...RUNNING, settings });
     const report = async (second: number) => {
       setClock(START_MS + second * SECOND);
       await sendTelemetry(link, plant.gateway, { gridPowerKw: second });

@@ -14,7 +14,6 @@ import { setScene } from '#workerd/scene.ts';
 import { turn } from '#workerd/site-calls.ts';
 import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
-import { listen } from '#workerd/site-listener.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { columnOf, evictSite, numberOf, openSessions } from '#workerd/site-rows.ts';
 import {
@@ -26,7 +25,7 @@ import {
   submission,
 } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { createKey, createOrganization, createPlant, siteOf } from '#workerd/world.ts';
+import { createKey, siteOf } from '#workerd/world.ts';
 
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
@@ -245,10 +244,7 @@ describe('a sub-device that D1 no longer has', () => {
 describe('the keys that get events', () => {
   /** A key from before the vhosts: its scope is `trading:connect`, and it connects to `/` [C-5.3]. */
   async function newLegacyScene() {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
-    const key = await createKey(organization, { scopes: ['trading:connect'] });
-    return { organization, plant, listener: await listen(organization, key) };
+    return await setScene({ plant: true, partner: 'listening', key: { scopes: ['trading:connect'] } });
   }
 
   it('a key with the older scope trading:connect gets telemetry, and the alarms that other keys cause [C-8.1]', async () => {

@@ -10,12 +10,7 @@ import { createDevice, siteOf } from '#workerd/world.ts';
 
 const FAILED = 'SELECT count(*) FROM failed_login';
 
-type Scene = Pick<SiteScene, 'organization' | 'gateway'> & { siteId: string };
-
-async function newScene(): Promise<Scene> {
-  const scene = await setScene({ plant: true });
-  return { ...scene, siteId: scene.plant.id };
-}
+type Scene = Pick<SiteScene, 'organization' | 'gateway' | 'siteId'>;
 
 async function refuse({ organization, gateway, siteId }: Scene, count: number, options = {}): Promise<void> {
   const site = siteOf(siteId);
@@ -31,7 +26,7 @@ async function statusOf({ siteId, gateway }: Scene): Promise<string> {
 
 describe('failed logins', () => {
   it('the tenth counted failed login within five minutes suspends a device, even after a hundred uncounted ones and an eviction [C-3.11]', async () => {
-    const scene = await newScene();
+    const scene = await setScene({ plant: true });
     await refuse(scene, 9);
     await refuse(scene, 100, { counts: false, address: '192.0.2.9' });
     await evictSite(scene.siteId);
@@ -47,7 +42,7 @@ describe('failed logins', () => {
   });
 
   it('ten counted failed logins suspend a device, although uncounted ones come between them', async () => {
-    const scene = await newScene();
+    const scene = await setScene({ plant: true });
     for (let count = 0; count < 9; count++) {
       await refuse(scene, 1);
       await refuse(scene, 15, { counts: false });
@@ -58,7 +53,7 @@ describe('failed logins', () => {
   });
 
   it('do not count for another device', async () => {
-    const scene = await newScene();
+    const scene = await setScene({ plant: true });
     const other = await createDevice(scene.organization, scene.siteId, 'SENSOR');
     await refuse(scene, 9);
     await refuse({ ...scene, gateway: other }, 9);
@@ -69,7 +64,7 @@ describe('failed logins', () => {
   });
 
   it('failed logins that are five minutes old do not count, and at most ten rows are kept [C-3.11]', async () => {
-    const scene = await newScene();
+    const scene = await setScene({ plant: true });
     for (let round = 0; round < 5; round++) {
       setClock(START_MS + round * 5 * MINUTE);
       await refuse(scene, 9);
@@ -85,7 +80,7 @@ describe('a reactivation', () => {
   it.each(['in the same moment', 'and an eviction'])(
     '(%s) clears all failed logins, also those during the suspension: only ten more suspend the device again [C-3.3], [C-3.11]',
     async (how) => {
-      const scene = await newScene();
+      const scene = await setScene({ plant: true });
       const site = siteOf(scene.siteId);
       for (let round = 0; round < 3; round++) {
         await refuse(scene, 10);
@@ -105,7 +100,7 @@ describe('a reactivation', () => {
   );
 
   it("clears the failed logins from before an admin's suspension too", async () => {
-    const scene = await newScene();
+    const scene = await setScene({ plant: true });
     await refuse(scene, 9);
     await siteOf(scene.siteId).setDeviceStatus(scene.gateway.id, 'SUSPENDED');
     expect(await numberOf(scene.siteId, FAILED)).toBe(9);

@@ -20,9 +20,8 @@ async function restore(siteId: string): Promise<void> {
 
 /** A restored site whose earlier events the Vhost has seen, although the site does not know them. */
 async function newRestoredSite(acksBefore: number) {
-  const { scene, plant, key, listener } = await setScene({ plant: true, partner: 'listening' });
-  const before = new Submitter(plant.id, key.id);
-  await before.submit(...Array.from({ length: acksBefore }, () => charge()));
+  const { scene, plant, partner, listener } = await setScene({ plant: true, partner: 'listening' });
+  await partner.submit(...Array.from({ length: acksBefore }, () => charge()));
   await passTime(plant.id, 10 * SECOND);
   await listener.link.next(() => listener.events('ack').length >= acksBefore);
   await restore(plant.id);
