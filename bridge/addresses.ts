@@ -71,8 +71,8 @@ export class Addresses {
   }
 
   /**
-   * Dials when the limits of the address allow it and the client is still connected, or answers in place of
-   * the edge. `work` makes the dial; the rejection of an `uncounted` dial does not count toward the
+   * Waits for a free dial of this address, then dials with `work`. Refuses without asking the edge if the address is
+   * throttled, its line is full or the client has left. The rejection of an `uncounted` dial does not count toward the
    * suspension of a device.
    */
   async dial<Up, Down>(

@@ -1,4 +1,4 @@
-/** The frame of all screens: navigation, organization, account; and the screen of the address. */
+/** The frame of all screens: navigation, organization, account; and the screen that the URL selects. */
 import { useSignal } from '@preact/signals';
 import { type ComponentType, h } from 'preact';
 import { useEffect } from 'preact/hooks';

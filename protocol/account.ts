@@ -14,7 +14,7 @@ export const tokenProof = z.strictObject({ token: givenToken });
 
 export const emailChangeRequest = z.strictObject({ newEmail: email, currentPassword: givenPassword });
 export const emailChangePending = z.strictObject({ pendingEmail: z.string(), expiresAt: z.string() });
-/** Both are null while no change is pending. */
+/** Both fields are null while no change of the e-mail address is pending. */
 export const emailChangeState = z.strictObject({
   pendingEmail: z.string().nullable(),
   expiresAt: z.string().nullable(),

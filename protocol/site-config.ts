@@ -10,7 +10,7 @@ import { scheduleSummary } from './schedule.ts';
 const limit = z.number().min(0).max(LIMIT.constraintMagnitude).nullable();
 const percent = z.number().min(0).max(100).nullable();
 
-/** Null means unlimited. Powers are magnitudes in kW, for both directions. */
+/** Null: no limit. Powers are in kW and never negative, also those of export and discharge. */
 export const constraints = z.strictObject({
   maxImportKw: limit,
   maxExportKw: limit,

@@ -46,7 +46,7 @@ export interface Report {
   /** Durable Object id. */
   object: string;
   class: 'Site' | 'Vhost';
-  /** Time by the object's clock. A report that is older than the last one is ignored, unless it `isOver`. */
+  /** Time by the object's clock. A report that is older than the newest one is ignored, unless it is the last one (`isOver`). */
   atMs: number;
   /** Absent: the object has no queues. */
   queues?: KeyQueues | undefined;

@@ -10,8 +10,8 @@ export const seq = z.int().min(0);
 export const stored = z.object({ kind: z.literal('stored'), seqs: z.array(seq) });
 
 /**
- * Publishes over the rate limit, which the object has not accepted. The bridge holds them and every `ms`
- * sends `count` of them again, oldest first, until none is left.
+ * The object has not accepted messages that are over the rate limit. The bridge holds them and every `ms` sends
+ * `count` of them again, oldest first, until none is left.
  */
 export const wait = z.object({
   kind: z.literal('wait'),

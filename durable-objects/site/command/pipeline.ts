@@ -141,7 +141,7 @@ function signature({ submission }: Entering): Judgement | undefined {
 
 /**
  * [C-7.3] If the messageId was used before: the same routing key and payload get the earlier acknowledgement again, and
- * anything else is rejected. Runs after the check of the HMAC and before that of the freshness.
+ * anything else is rejected. Runs after the HMAC check and before the freshness check.
  */
 function repeat({ digest, earlier }: Entering): Judgement | undefined {
   if (!earlier) return undefined;

@@ -46,7 +46,7 @@ export interface OutboxHost {
   keepAlive(work: Promise<void>): void;
   /** Gets each event of a turn that was committed while the plant has a stream, once for each key. */
   plantEvents: { readonly isWatched: boolean; add(event: PassingEvent): void };
-  /** Called with the next due time when a call has ended. */
+  /** Gets the next due time after the lanes that were ready have finished their deliveries. */
   changed(dueMs: number | undefined): void;
 }
 

@@ -25,7 +25,7 @@ describe('confirms on a channel', () => {
     expect(peer.frames.length).toBe(before + 7);
   });
 
-  it('twenty that are answered one by one in one message share one ack; a nack among them stays apart [C-6.4]', async ({
+  it('twenty that are answered by frames of one link message share one ack; a nack among them is sent alone [C-6.4]', async ({
     publisher: { peer, link },
   }) => {
     peer.write(...Array(20).fill(publishFrames('x')));

@@ -192,7 +192,7 @@ async function ask(c: Context<AppContext>, row: OwnedWebhook['row'], question: W
 
 /** The attempt of a post that was asked for. */
 function attemptOf({ attempts: [attempt] }: { attempts: WebhookAttempt[] }): WebhookAttempt {
-  if (!attempt) throw new Error('the Vhost answered a post without its attempt');
+  if (!attempt) throw new Error('the Vhost posted an event to a webhook, but its answer has no attempt');
   return attempt;
 }
 

@@ -250,7 +250,7 @@ describe('a cancelled schedule', () => {
     expect((await sentTo(link, plant)).slice(5)).toEqual([]);
   });
 
-  it('is that of its own partner where another partner has used its id: the gateway knows it by another [C-15.1]', async () => {
+  it('is that of the cancelling partner, although another partner used the same scheduleId [C-15.1]', async () => {
     const { plant, link, partner } = await setScene(PLANNED);
     const scheduleId = crypto.randomUUID();
     await partner.submit(schedule([5, 6], { scheduleId }));
