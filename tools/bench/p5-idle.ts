@@ -25,8 +25,10 @@ export const idle = alone({
   stack: {
     organizations: [
       {
-        ...{ slug: 'acme', plants: Math.max(...COUNTS) / DEVICES_PER_PLANT },
-        ...{ moreDevices: DEVICES_PER_PLANT - 1, moreType: 'SENSOR' },
+        slug: 'acme',
+        plants: Math.max(...COUNTS) / DEVICES_PER_PLANT,
+        moreDevices: DEVICES_PER_PLANT - 1,
+        moreType: 'SENSOR',
       },
     ],
     pinned: false,

@@ -85,8 +85,11 @@ export function compared<Side, Loaded>({
         }
         return ratiosOf(rounds, other);
       } finally {
-        for (const one of all) await end?.(one);
-        await stop();
+        try {
+          for (const one of all) await end?.(one);
+        } finally {
+          await stop();
+        }
       }
     },
   };
