@@ -12,7 +12,7 @@ export type Statement = BatchItem<'sqlite'>;
 type Query<Row> = Statement & PromiseLike<Row[]>;
 type Count = Query<{ total: number }>;
 
-/** A row with its instants as text: `createdAt` in the place of `createdAtMs`. */
+/** A row with its instants as text: `createdAt` instead of `createdAtMs`. */
 type WithInstants<Row> = {
   [Column in keyof Row as Column extends `${infer Name}AtMs`
     ? `${Name}At`

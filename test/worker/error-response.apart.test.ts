@@ -33,6 +33,8 @@ describe('a path that does not exist', () => {
       '/%ff%fe',
       `/${'a'.repeat(8_000)}`,
       '/index.html?x=1',
+      // Only a development stack has the simulated plant, beside the Worker.
+      '/dev/simulator',
     ];
     const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
     const answers = paths.flatMap((path) => methods.map((method) => send(path, { method })));

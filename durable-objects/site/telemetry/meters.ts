@@ -55,7 +55,7 @@ export class Meters {
   ): MeterExchangeAnswer {
     return this.#host.turns.run((turn) => {
       const answer = this.#exchange(turn, externalId, wanted);
-      const cause = `${audit.event}|${externalId}|${turn.now}`;
+      const cause = `${audit.event}|${audit.target?.id}|${turn.now}`;
       if (!('refused' in answer)) this.#host.outbox.emit(turn, auditRow(cause, audit, turn.now));
       return answer;
     });

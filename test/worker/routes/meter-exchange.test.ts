@@ -19,7 +19,7 @@ interface Scene {
   exchange(registers: unknown, by?: keyof Pick<Team, 'admin' | 'operator'>): Promise<Response>;
 }
 
-const it = test.extend('scene', async ({ ownTeam: team }): Promise<Scene> => {
+async function newScene(team: Team): Promise<Scene> {
   const plant = await createPlant(team.organization, { subDevices: [] });
   const { id: plantId } = plant;
   const path = `/plants/${plantId}/sub-devices`;
@@ -32,7 +32,9 @@ const it = test.extend('scene', async ({ ownTeam: team }): Promise<Scene> => {
   const exchange: Scene['exchange'] = (registers, by = 'admin') =>
     team[by].post(`${path}/${meterId}/meter-exchange`, { registers });
   return { team, plantId, meterId, exchange, report };
-});
+}
+
+const it = test.extend('scene', ({ ownTeam }) => newScene(ownTeam));
 
 describe('POST /plants/{id}/sub-devices/{subDeviceId}/meter-exchange', () => {
   it('answers what was recorded, and an audit event has it [C-4.5] [C-8.4]', async ({ scene }) => {
@@ -46,6 +48,23 @@ describe('POST /plants/{id}/sub-devices/{subDeviceId}/meter-exchange', () => {
         'sub_device.meter_exchanged',
       ),
     );
+  });
+
+  it('has one audit event for each plant, also for meters of one name at the same moment [C-8.4]', async ({
+    ownTeam,
+    scene,
+  }) => {
+    const both = [scene, await newScene(ownTeam)];
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+    const registers = { importRegisterKwh: { value: 0, totalKwh: 1 } };
+    for (const one of both) expect((await one.exchange(registers)).status).toBe(200);
+    vi.useRealTimers();
+    for (const { meterId } of both)
+      await vi.waitFor(async () =>
+        expect((await ownTeam.trailOf(meterId)).map(([event]) => event)).toContain(
+          'sub_device.meter_exchanged',
+        ),
+      );
   });
 
   it('counts on from the given total with the next value of the meter [C-4.5]', async ({ scene }) => {

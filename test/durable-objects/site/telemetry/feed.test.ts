@@ -1,7 +1,6 @@
 /**
  * The telemetry events of a plant: their content, their times and the keys that receive them [C-8.1] [C-8.2].
  */
-
 import { changeAndNotifySite } from '#workerd/registry-changes.ts';
 import { type LinkedScene, RUNNING, setScene } from '#workerd/scene.ts';
 import { passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
