@@ -27,16 +27,17 @@ const ALONE = ['test/bridge/amqp/content-memory.test.ts', 'test/bridge/edge-tls.
 const LONG = [
   'test/durable-objects/site/plan/model-*.test.ts',
   'test/durable-objects/site/explain/{dry-run-walk,replay-walk,rows-read}.test.ts',
-  'test/durable-objects/site/telemetry/store-{cost,model}.test.ts',
-  'test/worker/{body-credential,command-sight,command-sight-walk,foreign-as-absent,mail-shares,security-matrix}.test.ts',
+  'test/durable-objects/site/telemetry/store-{bounds,cost,model}.test.ts',
+  'test/durable-objects/site/{retention,event/outbox,plan/verdict,device/move-parts}.test.ts',
+  'test/worker/{address-rate,body-credential,command-sight,command-sight-walk,foreign-as-absent,mail-shares,security-matrix}.test.ts',
   'test/worker/auth/{hash-turn-fair,password}.apart.test.ts',
-  'test/worker/routes/{accounts,auth-browser,auth-change-password,auth-lock,auth-login,auth-register,both-ways-walk,operator-release}.test.ts',
+  'test/worker/routes/{accounts,auth-browser,auth-change-password,auth-lock,auth-login,auth-register,backups,both-ways-walk,email-changes-refused,operator-release,plant-stream-ends}.test.ts',
   'test/durable-objects/site/schedule/bounds.test.ts',
-  'test/durable-objects/vhost/queue/{partner-queue,telemetry}-limits.test.ts',
+  'test/durable-objects/vhost/queue/{limits,partner-queue-limits,telemetry-limits}.test.ts',
   'test/tools/{lifecycle,dev,edge-restart,behaviour,behaviour-schedules,show-help}.test.ts',
   'test/conformance/{amqp-tools,docs-programs,python-clients,week,examples,clients,reference-devices,rest-calls}.test.ts',
   'test/conformance/amqp/*.test.ts',
-  'test/system/{agenda,api-key-ends,api-keys,backlog,backup,body,check,closing,code-samples,configuration-check,d1-restored,d1-rewound,data-keys,disk,docs-page,documents,door,encoding,epoch,first-tenant,flood,hostile-receivers,kill-*,lanes,leases,logins,mail,mtls,restart,slow,streams,takeovers,trouble,wake,webhooks}.test.ts',
+  'test/system/{agenda,api-key-ends,api-keys,backlog,backup,body,check,closing,code-samples,configuration-check,d1-restored,d1-rewound,data-keys,disk,docs-page,documents,door,encoding,epoch,first-tenant,flood,hostile-receivers,kill-*,lanes,leases,logins,mail,mtls,restart,slow,snippets,streams,takeovers,trouble,wake,webhooks}.test.ts',
 ];
 /** Suites that compare times, so nothing else may run beside them: `SITEWIRE_TESTS=timed npm test`. */
 const TIMED = ['test/system/{account-timing,hostile-account}.test.ts'];
